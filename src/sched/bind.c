@@ -1,7 +1,7 @@
 /* bind.c - where chunks lie in a vector of `count` elements.
  *
  * With weights w, their running sums W and U whole alignment units (64 bytes each, or single
- * elements when 64 bytes per chunk are not to be had), chunk c begins at unit floor(U * W(c) /
+ * elements when there are less than 64 bytes per chunk), chunk c begins at unit floor(U * W(c) /
  * W(chunks)). That is monotone, needs no table when the weights are equal, and any rank can compute
  * any chunk alone. What is left of the vector after the last whole unit belongs to the last chunk.
  *
@@ -14,7 +14,7 @@
 
 #include "sched/sched.h"
 
-/* All elements the chunks hold together. */
+/* The elements that all chunks hold together. */
 static tutti_status total_elems(const struct tt_shape *s, uint64_t count, uint32_t elem_bytes,
                                 uint64_t *ret, struct tutti_error *err)
 {
@@ -84,8 +84,8 @@ void tt_sched_bind_free(struct tt_bind *b)
     b->prefix = NULL;
 }
 
-/* a * b / d, rounded down (up when `up`); the result fits because b <= d, or because the caller
- * caps it. */
+/* a * b / d, rounded down (up if `up`); the result fits because b <= d, or because the caller caps
+ * it. 128 bits only where 64 overflow: division by them is slow. */
 static uint64_t bind_scale(uint64_t a, uint64_t b, uint64_t d, bool up)
 {
     uint64_t product, extra = up ? d - 1 : 0;
@@ -100,14 +100,14 @@ uint64_t tt_sched_bind_offset(const struct tt_bind *b, uint32_t chunk)
     assert(chunk <= b->chunks);
     if (chunk == b->chunks)
         return b->count;
-    if (b->each)
+    if (b->each) /* the common case without a division */
         return b->each * chunk;
     return b->quantum * bind_scale(b->units, b->prefix ? b->prefix[chunk] : chunk, b->total, false);
 }
 
 /* Sum of floor((a*i + b) / m) for i in 0..n-1, modulo 2^64, in O(log m) steps: whole multiples of m
- * are taken out, and what is left counts the lattice points under a line, which are the same seen
- * from the other axis. n and m are below 2^32. */
+ * are taken out; the rest counts the lattice points under a line, and that count is the same when
+ * the axes are swapped. n and m are below 2^32. */
 static uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b)
 {
     uint64_t sum = 0;
@@ -125,8 +125,8 @@ static uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b)
     }
 }
 
-/* Equal weights: the units before chunks first, first+stride, .., reps of them, added up modulo
- * 2^64. */
+/* Equal weights: the sum, modulo 2^64, of the units before chunks first, first+stride, ... (reps of
+ * them). */
 static uint64_t units_before(const struct tt_bind *b, uint64_t first, const struct tt_span *s)
 {
     uint64_t n = s->reps, each = b->units / b->chunks, rest = b->units % b->chunks;
@@ -134,10 +134,11 @@ static uint64_t units_before(const struct tt_bind *b, uint64_t first, const stru
            floor_sum(n, b->chunks, rest * s->stride, rest * first);
 }
 
+/* Differences of sums modulo 2^64 are exact, because the result itself fits. */
 uint64_t tt_sched_bind_span_elems(const struct tt_bind *b, const struct tt_span *s)
 {
     uint64_t sum = 0;
-    if (s->reps > 1 && !b->prefix) { /* there can be 2^31 repetitions in a line of a file */
+    if (s->reps > 1 && !b->prefix) { /* one line of a file may have 2^31 repetitions */
         uint64_t end = (uint64_t)s->first + (uint64_t)s->stride * (s->reps - 1) + s->len;
         uint64_t rest = end == b->chunks ? b->count - b->quantum * b->units : 0;
         return b->quantum * (units_before(b, (uint64_t)s->first + s->len, s) -

@@ -1,11 +1,11 @@
-/* build.c - the builder: algorithms list messages, rank by rank, and look at the error once, at the
+/* build.c - the builder: algorithms list messages, rank by rank, and check the error once, at the
  * end.
  *
- * The builder only appends; it does not judge (check.c does). What it does is bring every operation
- * to its one canonical form, so that equal programs are equal bytes: empty spans vanish, a strided
- * span whose pieces touch becomes a range, neighbouring ranges of one operation that continue each
- * other in the same buffers are joined, unused fields are zero (or as given: `verbatim`). The spans
- * of a REDUCE are positions (destination, then operands) and are never joined or dropped.
+ * The builder only appends; it does not judge (check.c does). It brings every operation to its one
+ * canonical form, so that equal programs are equal bytes: empty spans vanish, a strided span whose
+ * repetitions touch becomes a range, neighbouring ranges of one operation that continue each other
+ * in the same buffers are joined, unused fields are zero (or as given: `verbatim`). The spans of a
+ * REDUCE are positions (destination, then operands) and are never joined or dropped.
  *
  * Invariant: op_start and span_start have one entry per rank begun; op.span counts from the rank's
  * own first span. */
@@ -42,13 +42,14 @@ static uint64_t vec_bytes(const struct tt_vec *v)
     return (uint64_t)v->len * v->elem;
 }
 
+/* The sum is recomputed per append: six additions are cheaper than keeping it true. */
 static uint64_t bytes_used(const struct tt_builder *b)
 {
     return vec_bytes(&b->ops) + vec_bytes(&b->spans) + vec_bytes(&b->op_start) +
            vec_bytes(&b->span_start) + vec_bytes(&b->routes) + vec_bytes(&b->route_links);
 }
 
-/* Appends n elements to v within the limit; false (and the sticky error) when that cannot be. */
+/* Appends n elements to v within the limit; false (and the sticky error) when that fails. */
 static bool build_push(struct tt_builder *b, struct tt_vec *v, const void *items, size_t n)
 {
     uint64_t limit = b->max_bytes ? b->max_bytes : default_max_bytes;
@@ -66,6 +67,7 @@ static bool build_push(struct tt_builder *b, struct tt_vec *v, const void *items
     return true;
 }
 
+/* Ranks come in rising order without gaps: slice i belongs to rank first_rank + i. */
 void tt_sched_build_rank(struct tt_builder *b, uint32_t rank)
 {
     if (b->status != TUTTI_OK)
@@ -77,7 +79,7 @@ void tt_sched_build_rank(struct tt_builder *b, uint32_t rank)
         b->nslices++;
 }
 
-/* Capacity alone; what cannot be had now is asked for again when it is needed. */
+/* Capacity only: a failure here is ignored, since appending asks again. */
 static void build_reserve(struct tt_vec *v, uint64_t more, uint64_t max_bytes)
 {
     uint64_t want = v->len + more;
@@ -99,13 +101,13 @@ void tt_sched_build_reserve(struct tt_builder *b, uint64_t ops, uint64_t spans)
     build_reserve(&b->spans, spans, limit);
 }
 
-/* The stride of a single range has no meaning. */
+/* The stride of a single range has no meaning: zero, unless foreign fields are kept. */
 static struct tt_span canonical(const struct tt_builder *b, struct tt_span s)
 {
     return b->verbatim && s.reps == 1 ? s : tt_sched_span_canonical(s);
 }
 
-/* Appends spans[0..n-1] of a message or copy, joined where they continue each other. */
+/* Appends spans[0..n-1] of a message or copy, joined where one continues the other. */
 static bool push_joined(struct tt_builder *b, unsigned kind, const struct tt_span *spans, size_t n)
 {
     size_t from = b->spans.len;
@@ -125,8 +127,8 @@ static bool push_joined(struct tt_builder *b, unsigned kind, const struct tt_spa
     return true;
 }
 
-/* Appends destination and operands as they are: an operand that is empty while the destination is
- * not is a fault to be found. */
+/* Appends destination and operands as they are: an empty operand of a non-empty destination is an
+ * error that tt_sched_check reports. */
 static bool push_reduce(struct tt_builder *b, const struct tt_span *spans, size_t n)
 {
     if (n == 0 || spans[0].len == 0 || spans[0].reps == 0)
@@ -145,7 +147,7 @@ static bool push_reduce(struct tt_builder *b, const struct tt_span *spans, size_
     return true;
 }
 
-/* What the counters of an operation can hold. */
+/* Limits of the counters in struct tt_op. */
 static bool within_limits(struct tt_builder *b, const struct tt_op *op, uint64_t slice_spans)
 {
     if (op->step >= TT_MAX_STEPS)
@@ -167,6 +169,7 @@ void tt_sched_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *
     uint64_t slice_from = *(uint64_t *)tt_vec_at(&b->span_start, b->nslices - 1);
     bool pushed =
         op.kind == TT_OP_REDUCE ? push_reduce(b, spans, n) : push_joined(b, op.kind, spans, n);
+    /* All spans were empty: the operation does nothing and is not emitted. */
     if (!pushed || b->spans.len == from || !within_limits(b, &op, b->spans.len - slice_from))
         return;
     op.span = (uint32_t)(from - slice_from);
@@ -216,7 +219,7 @@ void tt_sched_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_s
     tt_sched_emit(b, (struct tt_op){.kind = TT_OP_REDUCE, .step = step}, spans, n);
 }
 
-/* `links` holds only the number of links until freezing gives addresses that stay. */
+/* A route's links pointer is set only by freezing: until then the arrays still move. */
 void tt_sched_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
                           const uint32_t *links, uint32_t n)
 {
@@ -227,6 +230,7 @@ void tt_sched_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint
         build_push(b, &b->route_links, links, n);
 }
 
+/* Frees everything; the builder may be begun again. */
 void tt_sched_build_abandon(struct tt_builder *b)
 {
     tt_sched_shape_free(&b->shape);

@@ -1,17 +1,19 @@
-/* check.c - well-formedness: what everybody who reads a schedule may rely on.
+/* check.c - well-formedness: what every reader of a schedule may rely on.
  *
  * One pass over each rank's list. Fields first (kinds, peers, spans inside the vector, places that
- * exist), then, step by step, what the operations do to each other (check_race.c). Work is per
- * span, not per chunk: a span of 32,768 chunks costs what a span of one does. Whether the messages
- * of different ranks fit together and add up to the collective is verify's question, not this
- * one's. */
+ * exist), then, step by step, how the operations affect each other (check_race.c). Work is per
+ * span, not per chunk: a span of 32,768 chunks costs as much as a span of one. Whether the messages
+ * of different ranks match and add up to the collective is decided by verify, not here.
+ *
+ *     shape -> routes -> for each rank: op by op (fields, order, spans) -> step by step (races)
+ *                                       -> whole slice (in place) */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "sched/sched_int.h"
 
-static const uint64_t MAX_RANGES = UINT64_C(1) << 28; /* of one rank */
+static const uint64_t MAX_RANGES = UINT64_C(1) << 28; /* repetitions of spans of one rank */
 
 tutti_status tt_sched_check_flaw(struct tt_checker *c, size_t op, const char *fmt, ...)
 {
@@ -42,6 +44,7 @@ static int phase(unsigned kind)
     return kind == TT_OP_SEND ? 0 : is_message(kind) ? 1 : 2;
 }
 
+/* Steps never decrease; kinds are in order within a step. */
 static tutti_status check_order(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -59,6 +62,7 @@ static tutti_status check_order(struct tt_checker *c, size_t i)
     return TUTTI_OK;
 }
 
+/* Numbers that later checks use as indices. */
 static tutti_status check_fields(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -77,6 +81,7 @@ static tutti_status check_fields(struct tt_checker *c, size_t i)
     return TUTTI_OK;
 }
 
+/* The span lies inside the vector, in existing buffers, and repetitions do not overlap. */
 static tutti_status check_extent(struct tt_checker *c, size_t i, const struct tt_span *s)
 {
     if (s->len == 0 || s->reps == 0)
@@ -98,6 +103,7 @@ static tutti_status check_extent(struct tt_checker *c, size_t i, const struct tt
     return TUTTI_OK;
 }
 
+/* The rank has every place that the span reads or writes. */
 static tutti_status check_places(struct tt_checker *c, size_t i, uint32_t k,
                                  const struct tt_span *s)
 {
@@ -116,8 +122,8 @@ static tutti_status check_places(struct tt_checker *c, size_t i, uint32_t k,
     return TUTTI_OK;
 }
 
-/* src of spans whose operation does not read it; operands on the destination's chunks; no copy onto
- * itself. */
+/* src must equal buf where the operation does not read it; operands lie on the destination's
+ * chunks; no copy onto itself. */
 static tutti_status check_roles(struct tt_checker *c, size_t i, uint32_t k, const struct tt_span *s)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -143,7 +149,8 @@ static tutti_status check_roles(struct tt_checker *c, size_t i, uint32_t k, cons
 }
 
 /* Readers walk over the repetitions of a span: of a slice when they run it, of all ranks when
- * chunks have owners or sizes of their own. */
+ * chunks have owners or sizes of their own. A short line of a hostile file must not cost them
+ * hours. */
 static tutti_status check_ranges(struct tt_checker *c, size_t i, const struct tt_span *s)
 {
     c->ranges += s->reps;
@@ -154,6 +161,7 @@ static tutti_status check_ranges(struct tt_checker *c, size_t i, const struct tt
                    "rank %" PRIu32 " op %zu: too many separate ranges of chunks", c->rank, i);
 }
 
+/* In this order: each check may rely on those before it. */
 static tutti_status check_op(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -212,6 +220,7 @@ tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_
                             struct tutti_error *err)
 {
     struct tt_checker c = {.shape = &s->shape, .where = ret_where, .err = err};
+    /* The limits grow with the size of the file: honest large schedules stay below them. */
     c.max_listed = (UINT64_C(1) << 27) + s->nspans * 16;
     c.claims.items.elem = sizeof(struct tt_claim);
     tutti_status st = tt_sched_shape_check(&s->shape, err);

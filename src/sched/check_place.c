@@ -1,15 +1,22 @@
-/* check_place.c - whether user data or results exist for every chunk of a span, without looking at
+/* check_place.c - whether user data or results exist for every chunk of a span, without visiting
  * every chunk.
  *
- * The chunks a rank may touch are all, none, its owned ones (one block, or runs of the owner list),
- * or in all-to-all the row source*ranks.. and the column ..+destination. Each answer costs O(1) per
- * repetition. Agrees with tt_sched_shape_has_input/has_output by test. */
+ * The chunks that a rank may touch are all, none, its owned ones (one block, or runs of the owner
+ * list), or in all-to-all a row (input) or a column (output) of the chunks, source by destination:
+ *
+ *     3 ranks     0 1 2     row 1: 3 4 5, what rank 1 sends
+ *                 3 4 5     column 1: 1 4 7, what rank 1 receives
+ *                 6 7 8
+ *
+ * Each answer costs O(1) per repetition. A test compares it with tt_sched_shape_has_input and
+ * has_output. */
 #include <stdlib.h>
 
 #include "sched/sched_int.h"
 
 enum reach { REACH_ALL, REACH_NONE, REACH_OWNED, REACH_ROW, REACH_COLUMN };
 
+/* run_end is filled from the back: a chunk continues the run of the next one if owners agree. */
 tutti_status tt_sched_places_make(const struct tt_shape *s, struct tt_places *ret,
                                   struct tutti_error *err)
 {
@@ -32,6 +39,7 @@ void tt_sched_places_free(struct tt_places *p)
     p->run_end = NULL;
 }
 
+/* Without a list the owned chunks are one block, and the extent of the span decides. */
 static bool owned(const struct tt_places *p, uint32_t rank, const struct tt_span *span)
 {
     if (!p->run_end) {

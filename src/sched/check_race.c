@@ -1,10 +1,10 @@
-/* check_race.c - do the operations of one rank get in each other's way?
+/* check_race.c - do the operations of one rank interfere with each other?
  *
- * Three rules. (1) No chunk twice in one operation: then no operation meets itself. (2) Within a
- * step nothing is written twice, and no message reads what an earlier message of the step writes:
- * only then is "messages read the state at the start of the step" the same as "an operation waits
- * for the earlier ones it conflicts with". Reading first and writing later is fine, the later one
- * waits. (3) In place: nothing reads IN of a chunk after OUT of that chunk was written.
+ * Three rules. (1) No chunk twice in one operation: then no operation conflicts with itself. (2)
+ * Within a step nothing is written twice, and no message reads what an earlier message of the step
+ * writes: only then is "messages read the state at the start of the step" the same as "an operation
+ * waits for the earlier ones it conflicts with". Reading first and writing later is allowed: the
+ * later one waits. (3) In place: nothing reads IN of a chunk after OUT of that chunk was written.
  *
  * All three are one question to a set of claims: which earlier operation touches a chunk of this
  * span? */
@@ -12,6 +12,7 @@
 
 #include "sched/sched_int.h"
 
+/* Bounds the time that hostile input can cost; counted by claim.c. */
 static tutti_status over_work(struct tt_checker *c, size_t op)
 {
     if (c->claims.work <= c->max_work)
@@ -29,6 +30,7 @@ static tutti_status check_race_claim(struct tt_checker *c, uint32_t buf, const s
                : tt_fail_memory(c->err, "checking spans");
 }
 
+/* All spans as claims of one buffer: which buffer does not matter inside one operation. */
 tutti_status tt_sched_check_repeats(struct tt_checker *c, size_t op)
 {
     const struct tt_op *o = &c->slice.ops[op];
@@ -55,12 +57,13 @@ tutti_status tt_sched_check_repeats(struct tt_checker *c, size_t op)
 }
 
 /* Does this message read a place that another operation of its step might write? IN is never
- * written; a place that the operation also writes is looked after by the rule about two writes. */
+ * written; a place that the operation also writes is covered by the rule about two writes. */
 static bool reads_early(const struct tt_op *op, const struct tt_access *a)
 {
     return op->kind == TT_OP_RECV_REDUCE && a->from != a->to && a->from != TT_BUF_IN;
 }
 
+/* The claims of a step: everything that its operations write. */
 static tutti_status claim_writes(struct tt_checker *c, size_t begin, size_t end)
 {
     tutti_status st = TUTTI_OK;
@@ -77,6 +80,7 @@ static tutti_status claim_writes(struct tt_checker *c, size_t begin, size_t end)
     return st;
 }
 
+/* Compares operation i with the earlier writes of its step. */
 static tutti_status check_conflicts(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -102,13 +106,14 @@ static tutti_status check_conflicts(struct tt_checker *c, size_t i)
     return over_work(c, i);
 }
 
+/* Sends come first in a step and write nothing, so they are skipped. */
 tutti_status tt_sched_check_step(struct tt_checker *c, size_t begin, size_t end)
 {
     size_t first = begin;
     while (first < end && c->slice.ops[first].kind == TT_OP_SEND)
         first++;
     if (end - first < 2)
-        return TUTTI_OK; /* one writer has nobody to meet */
+        return TUTTI_OK; /* a single writer has no conflict */
     tutti_status st = claim_writes(c, first, end);
     if (st != TUTTI_OK)
         return st;
@@ -126,6 +131,7 @@ static bool changes_output(const struct tt_op *op, const struct tt_access *a)
     return a->writes && a->to == TT_BUF_OUT && !(op->kind == TT_OP_COPY && a->from == TT_BUF_IN);
 }
 
+/* Used to narrow the range of operations that must be compared. */
 static bool op_changes_output(const struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -149,7 +155,7 @@ static bool op_reads_input(const struct tt_checker *c, size_t i)
 }
 
 /* The chunks of IN that share memory with OUT of the span. In all-to-all an output span is a
- * column: single chunks, stride in whole rows. */
+ * column: single chunks, with a stride of whole rows. */
 static struct tt_span aliased(const struct tt_shape *s, struct tt_span span)
 {
     if (s->coll != TUTTI_ALL_TO_ALL || s->ranks == 1)
@@ -159,6 +165,7 @@ static struct tt_span aliased(const struct tt_shape *s, struct tt_span span)
     return span;
 }
 
+/* The claims of in-place checking: outputs, as the chunks of IN that they overwrite. */
 static tutti_status claim_outputs(struct tt_checker *c, size_t begin, size_t end)
 {
     tutti_status st = TUTTI_OK;
@@ -195,6 +202,7 @@ static tutti_status check_input_reads(struct tt_checker *c, size_t i)
     return over_work(c, i);
 }
 
+/* Only operations between the first write of OUT and the last read of IN can conflict. */
 tutti_status tt_sched_check_inplace(struct tt_checker *c)
 {
     size_t first_write = 0, reads_end = c->slice.nops;
@@ -203,7 +211,7 @@ tutti_status tt_sched_check_inplace(struct tt_checker *c)
     while (reads_end > first_write && !op_reads_input(c, reads_end - 1))
         reads_end--;
     if (reads_end < first_write + 2)
-        return TUTTI_OK; /* all reads come first */
+        return TUTTI_OK; /* no read of IN follows a write of OUT */
     tutti_status st = claim_outputs(c, first_write, reads_end);
     if (st != TUTTI_OK)
         return st;

@@ -1,10 +1,11 @@
 /* check_shape.c - is the shape itself possible? Afterwards every rank, root, owner, chunk and
- * buffer number can be trusted, and all of them are within what this build accepts. */
+ * buffer number is valid and within the limits of this build. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "sched/sched_int.h"
 
+/* Incorrect: no schedule can have that. Limit: this build does not accept that much. */
 static tutti_status check_limits(const struct tt_shape *s, struct tutti_error *err)
 {
     if (s->ranks == 0 || s->chunks == 0)
@@ -29,6 +30,7 @@ static tutti_status check_limits(const struct tt_shape *s, struct tutti_error *e
     return TUTTI_OK;
 }
 
+/* Enumerators and texts may come from damaged bytes (pack.c). */
 static tutti_status check_words(const struct tt_shape *s, struct tutti_error *err)
 {
     if ((unsigned)s->coll >= TUTTI_COLL_COUNT || (unsigned)s->dtype >= TUTTI_DTYPE_COUNT ||
@@ -44,6 +46,7 @@ static tutti_status check_words(const struct tt_shape *s, struct tutti_error *er
     return TUTTI_OK;
 }
 
+/* Called last: the lists have as many entries as there are chunks. */
 static tutti_status check_lists(const struct tt_shape *s, struct tutti_error *err)
 {
     uint64_t sum = 0;
@@ -60,7 +63,7 @@ static tutti_status check_lists(const struct tt_shape *s, struct tutti_error *er
     return TUTTI_OK;
 }
 
-/* What the collective demands of the chunks. */
+/* What the collective requires of the chunks. */
 static tutti_status check_chunks(const struct tt_shape *s, struct tutti_error *err)
 {
     bool divisible = s->chunks % s->ranks == 0;

@@ -1,10 +1,13 @@
-/* claim.c - a set of spans in which one finds those that meet a given span.
+/* claim.c - a set of spans that finds those which share a chunk with a given span.
  *
- * Claims are sorted by (buffer, first chunk) and each knows how far the claims up to it reach
- * (`cover`). A search starts behind the last claim that begins before the span ends and walks back
- * while something may still reach into it. For ranges that are disjoint, as they are in a correct
+ * Claims are sorted by (buffer, first chunk) and each stores how far the claims up to it reach
+ * (`cover`). A search starts after the last claim that begins before the span ends and walks back
+ * while an earlier claim may still reach into the span. For disjoint ranges, the case in a correct
  * schedule, that is one comparison; only hostile lists of interleaved strides walk far, which
- * `work` counts. */
+ * `work` counts.
+ *
+ *     claims   [0..3]  [4..5]  [6..9]        cover 4, 6, 10
+ *     span             [4..6]                starts at [6..9], walks back to [4..5], stops there */
 #include <stdlib.h>
 
 #include "sched/sched_int.h"
@@ -39,7 +42,7 @@ void tt_sched_claims_sort(struct tt_claims *c)
     }
 }
 
-/* How many claims come before (buf, first chunk `end`). */
+/* How many claims come before (buf, first chunk `end`): binary search. */
 static size_t count_before(const struct tt_claim *items, size_t n, uint32_t buf, uint64_t end)
 {
     size_t lo = 0, hi = n;

@@ -3,7 +3,7 @@
  *
  * An operation waits for the earlier listed ones that touch the same place when one of the two
  * writes. It is enough to wait for the last writer (to read) and for the readers since then or else
- * the last writer (to write): everything else follows through them.
+ * the last writer (to write): all other conflicts follow through those.
  *
  * Only borders of accessed ranges matter, so the chunks are cut into cells at all borders that the
  * operations of the slice have. A place is (buffer, cell); it knows its last writer and the readers
@@ -14,11 +14,11 @@
  *     op 2 send 4..7                                      |   r2 |   r2     waits for 1
  *     op 3 recv 0..7                                   w3 |   w3 |   w3     waits for 0 and 2
  *
- * Three stages: the uses (what operations read and write, in place as the memory of IN), the cells,
- * the edges. Every mark carries the number of its slice, so that nothing is cleared between slices:
- * a simulator asks for thousands in a row, and each costs O(borders + places touched). Invariant:
- * after operation i the places describe operations up to i, and every conflict among them is a path
- * of edges. */
+ * Three stages: the uses (what operations read and write; in place, as the memory of IN), the
+ * cells, the edges. Every mark carries the number of its slice, so that nothing is cleared between
+ * slices: a simulator asks for thousands in a row, and each costs O(borders + places touched).
+ * Invariant: after operation i the places describe operations up to i, and every conflict among
+ * them is a path of edges. */
 #include "sched/deps.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@
 enum { NONE = UINT32_MAX };
 
 struct tt_duse {
-    struct tt_span at; /* chunks of at.buf; at.src means nothing */
+    struct tt_span at; /* chunks of at.buf; at.src is not used */
     uint32_t op;
     bool writes;
 };
@@ -39,15 +39,16 @@ struct tt_dwindow { /* chunks [lo, hi) of a buffer have places */
     size_t at;
 };
 struct tt_dplace {
-    uint32_t epoch; /* of another slice: as if untouched */
+    uint32_t epoch; /* another slice's: the place is untouched */
     uint32_t writer, readers;
 };
-struct tt_dreader {
+struct tt_dreader { /* a list per place, linked by index in d->readers */
     uint32_t op, next;
 };
 
 /* ---- cells ---- */
 
+/* Space for one element, not initialised; failures are collected in d->failed. */
 static void *room(struct tt_deps *d, struct tt_vec *v)
 {
     void *p = tt_vec_room(v);
@@ -56,6 +57,7 @@ static void *room(struct tt_deps *d, struct tt_vec *v)
     return p;
 }
 
+/* Each border is listed once per slice. */
 static inline void add_border(struct tt_deps *d, uint32_t chunk)
 {
     if (d->mark[chunk] == d->epoch)
@@ -66,6 +68,7 @@ static inline void add_border(struct tt_deps *d, uint32_t chunk)
         *border = chunk;
 }
 
+/* The window of a buffer covers all its uses; the first use also lists the buffer. */
 static inline void widen_window(struct tt_deps *d, uint32_t buf, uint32_t lo, uint32_t hi)
 {
     struct tt_dwindow *w = &d->bufs[buf];
@@ -87,7 +90,7 @@ static int by_value(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Numbers the cells in order: a few borders are sorted, many are found again by looking at all
+/* Numbers the cells in order: few borders are sorted, many are found again by a scan over all
  * chunks. */
 static void number_cells(struct tt_deps *d)
 {
@@ -106,7 +109,7 @@ static void number_cells(struct tt_deps *d)
 }
 
 /* Each buffer has places only from its first cell to its last: an algorithm may use many buffers,
- * each for one chunk. */
+ * each for a single chunk. */
 static void make_places(struct tt_deps *d)
 {
     const uint32_t *used = d->used.data;
@@ -133,8 +136,8 @@ static inline bool same_places(const struct tt_span *a, const struct tt_span *b)
            a->reps == b->reps && a->buf == b->buf;
 }
 
-/* The span's chunks in memory `buf`, whatever buffers the span itself names. Often they are those
- * of the use before (received, then sent on): then their borders are known. */
+/* Adds a use of the span's chunks in memory `buf`, whatever buffers the span itself names. Often
+ * they are those of the use before (received, then sent on): then their borders are known. */
 static inline void add_use(struct tt_deps *d, uint32_t op, bool writes, const struct tt_span *s,
                            uint32_t buf)
 {
@@ -154,7 +157,7 @@ static inline void add_use(struct tt_deps *d, uint32_t op, bool writes, const st
     widen_window(d, buf, s->first, s->first + (s->reps - 1) * s->stride + s->len);
 }
 
-/* The memory of a buffer: in place, OUT is IN, and in all-to-all its chunks lie elsewhere there. */
+/* The memory of a buffer: in place, OUT is IN; in all-to-all its chunks are at other positions. */
 static inline void use_buffer(struct tt_deps *d, uint32_t op, bool writes, const struct tt_span *s,
                               uint32_t buf)
 {
@@ -175,8 +178,8 @@ static inline void use_buffer(struct tt_deps *d, uint32_t op, bool writes, const
     }
 }
 
-/* To write a place is to wait for all that reading it waits for: an operation that does both to one
- * buffer only writes. */
+/* Writing a place waits for everything that reading it waits for, so an operation that does both to
+ * one buffer only writes. */
 static inline void use_span(struct tt_deps *d, uint32_t op, struct tt_access a,
                             const struct tt_span *s)
 {
@@ -186,8 +189,8 @@ static inline void use_span(struct tt_deps *d, uint32_t op, struct tt_access a,
         use_buffer(d, op, true, s, a.to);
 }
 
-/* In place, what IN and OUT of a copy share stays as it is, unless it is changed; the rest in runs
- * of chunks. */
+/* In place, a copied chunk that IN and OUT share stays as it is, unless it is changed; the other
+ * chunks are used in runs. */
 static void use_inplace_copy(struct tt_deps *d, uint32_t op, struct tt_access a,
                              const struct tt_span *s)
 {
@@ -205,6 +208,7 @@ static void use_inplace_copy(struct tt_deps *d, uint32_t op, struct tt_access a,
     }
 }
 
+/* In the order of the operations, which find_edges relies on. */
 static void list_uses(struct tt_deps *d, const struct tt_slice *sl)
 {
     for (uint32_t i = 0; i < sl->nops && !d->failed; i++) {
@@ -221,6 +225,7 @@ static void list_uses(struct tt_deps *d, const struct tt_slice *sl)
 
 /* ---- edges ---- */
 
+/* `seen` drops duplicates: `from` was already given to this `to`. */
 static inline void add_edge(struct tt_deps *d, uint32_t from, uint32_t to, struct tt_vec *edges)
 {
     if (from == NONE || from == to || d->seen[from] == to + 1)
@@ -232,6 +237,7 @@ static inline void add_edge(struct tt_deps *d, uint32_t from, uint32_t to, struc
         *e = (struct tt_edge){from, to};
 }
 
+/* A writer waits for the readers since the last write; they already wait for that writer. */
 static inline void wait_for(struct tt_deps *d, struct tt_dplace *p, const struct tt_duse *u,
                             struct tt_vec *edges)
 {
@@ -244,6 +250,7 @@ static inline void wait_for(struct tt_deps *d, struct tt_dplace *p, const struct
         add_edge(d, readers[r].op, u->op, edges);
 }
 
+/* A write ends the list of readers; the list itself stays in d->readers until the next slice. */
 static inline void deps_note(struct tt_deps *d, struct tt_dplace *p, const struct tt_duse *u)
 {
     if (u->writes) {
@@ -267,9 +274,9 @@ static inline struct tt_dplace *places_of(const struct tt_deps *d, const struct 
     return base;
 }
 
-enum { WAIT = 1, NOTE = 2 };
+enum { WAIT = 1, NOTE = 2 }; /* what touch does at each place */
 
-/* `what` is constant at each call, and there are millions of calls. */
+/* `what` is constant at each call, so that inlining removes the tests: there are millions. */
 static inline __attribute__((always_inline)) void touch(struct tt_deps *d, const struct tt_duse *u,
                                                         int what, struct tt_vec *edges)
 {
@@ -283,8 +290,8 @@ static inline __attribute__((always_inline)) void touch(struct tt_deps *d, const
         }
 }
 
-/* All uses of an operation see the state before it. What it both reads and writes names it as
- * writer in whatever order it is noted. */
+/* All uses of an operation see the state before it, hence two passes. A place that it both reads
+ * and writes names it as writer, in whatever order the uses are noted. */
 static void touch_all(struct tt_deps *d, const struct tt_duse *u, size_t n, struct tt_vec *edges)
 {
     for (size_t i = 0; i < n; i++)
@@ -309,6 +316,7 @@ static void find_edges(struct tt_deps *d, struct tt_vec *edges)
 
 /* ---- the whole ---- */
 
+/* Memory for this slice. mark and bufs are zeroed once: epoch 0 is never a slice. */
 static bool make_room(struct tt_deps *d, size_t nops)
 {
     size_t borders = (size_t)d->shape->chunks + 1;

@@ -1,32 +1,32 @@
 /* deps.h - the live rule of a schedule (sched.h, "Meaning (live)") as edges: which operations of a
  * rank wait for which.
  *
- * The executor runs these edges and the simulator predicts them: nobody else in src/ decides what
- * waits. verify/wait.c looks for cycles of waits inside a step, and test/lockstep has an
+ * The executor runs these edges and the simulator predicts them: nothing else in src/ decides what
+ * waits. verify/wait.c searches for cycles of waits inside a step, and test/lockstep has an
  * implementation of its own to compare with. */
 #ifndef TT_SCHED_DEPS_H
 #define TT_SCHED_DEPS_H
 
 #include "sched/sched.h"
 
-/* Operation `to` waits for operation `from` < `to`, both numbers in one slice. With segments:
- * segment k of `to` for segment k of `from`. */
+/* Operation `to` waits for operation `from` < `to`, both numbers in one slice. With segments,
+ * segment k of `to` waits for segment k of `from`. */
 struct tt_edge {
     uint32_t from, to;
 };
 
-/* What to find, set by the caller, then memory that is kept from slice to slice. Zero-initialise
- * the rest; free at the end. */
+/* The caller sets what to find; the rest is memory that is kept from slice to slice.
+ * Zero-initialise it; free at the end. */
 struct tt_deps {
     const struct tt_shape *shape;
     /* IN and OUT are one memory: OUT c is IN tt_sched_shape_alias(c), and copying a chunk onto
      * itself touches nothing, ... */
     bool inplace;
-    /* ... unless that copy changes the data (the mean is formed there): by chunk the operation that
-     * does, if it is a copy; NULL: none */
+    /* ... unless that copy changes the data (the mean is formed there): by chunk the copy that
+     * does; NULL: none */
     const uint32_t *changed_by;
 
-    /* number of the slice: marks of other slices count as none, so that nothing is cleared between
+    /* number of the slice: marks of other slices do not count, so that nothing is cleared between
      * slices */
     uint32_t epoch;
     /* per border of chunks: epoch when it is one; the number of the cell that begins there */
@@ -43,9 +43,9 @@ struct tt_deps {
 };
 
 /* Appends the edges of a slice to ret_edges (struct tt_edge), by rising `to`, each once. They are
- * few, not all conflicts: a conflict of two operations is an edge or a path of edges, and every
- * edge is a conflict. Spans lie inside the vector and buffers below shape->nbufs; nothing else of
- * tt_sched_check is needed. */
+ * few: two conflicting operations are joined by an edge or a path of edges, and every edge is a
+ * conflict. Requires that spans lie inside the vector and buffers are below shape->nbufs, nothing
+ * else of tt_sched_check. */
 tutti_status tt_sched_deps_find(struct tt_deps *d, const struct tt_slice *sl,
                                 struct tt_vec *ret_edges, struct tutti_error *err);
 void tt_sched_deps_free(struct tt_deps *d); /* what find has allocated */

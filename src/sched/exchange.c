@@ -1,17 +1,17 @@
-/* exchange.c - schedules in which every rank sends to every other. Executors may carry them out by
- * showing places to each other; the planner prices them so.
+/* exchange.c - recognises schedules in which every rank sends to every other. Executors may run
+ * them by reading each other's places directly, and the planner prices them that way.
  *
- *     exchange    nobody waits for anything but everybody else's input: one step, in which every
- *                 rank sends something of its IN
- *     row         every step with messages is such an exchange, of one chunk in each message, from
- *                 any place
+ *     exchange    one step, in which every rank sends part of its IN to every other: no rank waits
+ *                 for anything but the input of the others
+ *     row         every step with messages is such an exchange, of one chunk per message, from any
+ *                 place
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sched/sched.h"
 
-/* Messages of one step: `seen` has a byte for each rank, 1 sent to, 2 received from. */
+/* The messages of one step: seen[r] is 1 if sent to r, 2 if received from r, 3 for both. */
 struct step {
     const struct tt_sched *s;
     uint8_t *seen;
@@ -19,7 +19,7 @@ struct step {
     uint32_t step;
 };
 
-/* False: a second message between two ranks in a step, or one that reduces. */
+/* False: a second message between two ranks in this step, or one that reduces. */
 static bool note(struct step *x, const struct tt_op *op)
 {
     uint8_t bit = op->kind == TT_OP_SEND ? 1 : 2;
@@ -30,6 +30,7 @@ static bool note(struct step *x, const struct tt_op *op)
     return true;
 }
 
+/* One message to and one from every other rank. */
 static bool is_full(const struct step *x)
 {
     return x->messages == 2 * ((size_t)x->s->shape.ranks - 1);
@@ -42,7 +43,7 @@ static void begin(struct step *x, uint32_t step)
     x->step = step;
 }
 
-/* 1 or 0. */
+/* 1 if the slice is one exchange, else 0. */
 static uint32_t rank_exchange(struct step *x, const struct tt_slice *slice)
 {
     begin(x, slice->nops ? slice->ops[0].step : 0);
@@ -59,7 +60,7 @@ static uint32_t rank_exchange(struct step *x, const struct tt_slice *slice)
     return is_full(x);
 }
 
-/* The places that the rank shows; 0: no row. */
+/* The number of places that the rank shows to others; 0: not a row of exchanges. */
 static uint32_t rank_row(struct step *x, const struct tt_slice *slice)
 {
     const struct tt_span *last = NULL; /* sent in this step */
@@ -68,6 +69,7 @@ static uint32_t rank_row(struct step *x, const struct tt_slice *slice)
     for (size_t i = 0; i < slice->nops; i++) {
         const struct tt_op *op = &slice->ops[i];
         const struct tt_span *s = &slice->spans[op->span];
+        /* A local operation before the first message would prepare data: no row. */
         if (op->kind > TT_OP_RECV_REDUCE) {
             if (!x->messages)
                 return 0;
@@ -84,6 +86,7 @@ static uint32_t rank_row(struct step *x, const struct tt_slice *slice)
         if (!note(x, op) || op->nspans != 1 || s->len * s->reps != 1)
             return 0;
         if (op->kind == TT_OP_SEND) {
+            /* The same place sent to several ranks in a row is shown once. */
             places += !last || last->buf != s->buf || last->first != s->first;
             last = s;
         }
@@ -91,8 +94,8 @@ static uint32_t rank_row(struct step *x, const struct tt_slice *slice)
     return is_full(x) ? places : 0;
 }
 
-/* The largest answer of the slices that are held; 0 when one says so, or when they do not stand for
- * all. */
+/* The largest answer of the held slices; 0 when one of them says 0, or when they do not represent
+ * all ranks. */
 static uint32_t ask_all(const struct tt_sched *s,
                         uint32_t (*ask)(struct step *x, const struct tt_slice *slice))
 {

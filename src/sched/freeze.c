@@ -3,8 +3,11 @@
  *
  * Freezing moves the arrays and shrinks them in place; nothing is copied, because a ring of 2,048
  * ranks is 740 MB of operations and must not need them twice. Each op and span is a struct of
- * fixed-width fields without padding, so hash and equality work on bytes (little-endian, like every
- * machine that could run this; the hash of a file read elsewhere would not match). */
+ * fixed-width fields without padding, so hash and equality work on bytes (little-endian, asserted
+ * below: the hash of a file must be the same everywhere).
+ *
+ *     op_start    0      3      5     8        slice of rank 1: ops 3 and 4
+ *     ops         a b c  d e    f g h          op.span counts from span_start of the rank */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -30,6 +33,7 @@ struct tt_slice tt_sched_slice(const struct tt_sched *s, uint32_t rank)
     };
 }
 
+/* Run by the last user only. */
 static void free_arrays(struct tt_sched *s)
 {
     tt_sched_shape_free(&s->shape);
@@ -37,7 +41,7 @@ static void free_arrays(struct tt_sched *s)
     free((void *)s->span_start);
     free((void *)s->ops);
     free((void *)s->spans);
-    free((void *)s->routes); /* the links lie behind them */
+    free((void *)s->routes); /* one block: the links follow the routes */
     free(s->users);
 }
 
@@ -45,6 +49,7 @@ void tt_sched_free(struct tt_sched *s)
 {
     if (!s)
         return;
+    /* acq_rel: the last user sees every other user's reads done before it frees the arrays. */
     if (!s->users || atomic_fetch_sub_explicit(s->users, 1, memory_order_acq_rel) == 1)
         free_arrays(s);
     free(s);
@@ -71,7 +76,7 @@ const struct tt_sched_route *tt_sched_route(const struct tt_sched *s, uint32_t s
     return bsearch(&key, s->routes, s->nroutes, sizeof key, compare_routes);
 }
 
-/* One block: the sorted routes, then all links. */
+/* Copies routes and links into one block: the sorted routes, then all links. */
 static tutti_status freeze_routes(struct tt_builder *b, struct tt_sched *s, struct tutti_error *err)
 {
     size_t n = b->routes.len, nlinks = b->route_links.len;
@@ -105,7 +110,7 @@ static tutti_status freeze_routes(struct tt_builder *b, struct tt_sched *s, stru
 /* ---- freezing ---- */
 
 /* Moves the array out of v at its true size. Never NULL on success: slices of an empty schedule
- * point somewhere too. */
+ * need a valid pointer too. */
 static void *freeze_take(struct tt_vec *v)
 {
     void *data = tt_resize(v->data, v->len ? v->len : 1, v->elem);
@@ -115,6 +120,7 @@ static void *freeze_take(struct tt_vec *v)
     return data;
 }
 
+/* The sentinels at the end of both start arrays make the last slice an ordinary one. */
 static tutti_status take_arrays(struct tt_builder *b, struct tt_sched *s, struct tutti_error *err)
 {
     uint64_t nops = b->ops.len, nspans = b->spans.len;
@@ -133,8 +139,8 @@ static tutti_status take_arrays(struct tt_builder *b, struct tt_sched *s, struct
     return TUTTI_OK;
 }
 
-/* nsteps, and how many steps hold a message. The builder admits no step beyond TT_MAX_STEPS: the
- * bit set is small. */
+/* Sets nsteps, and how many steps hold a message. The builder admits no step beyond TT_MAX_STEPS,
+ * so the bit set is small. */
 static tutti_status count_steps(struct tt_sched *s, struct tutti_error *err)
 {
     uint32_t last = 0;
@@ -163,6 +169,7 @@ static _Atomic uint32_t *alone(void)
     return users;
 }
 
+/* The shape's arrays go to the schedule last: before that, abandoning the builder frees them. */
 tutti_status tt_sched_build_freeze(struct tt_builder *b, struct tt_sched **ret,
                                    struct tutti_error *err)
 {
@@ -200,6 +207,7 @@ out:
 
 /* ---- hash and equality ---- */
 
+/* `grid` is not part of it: files do not keep it. */
 uint64_t tt_sched_shape_hash(const struct tt_shape *s)
 {
     uint64_t facts[] = {
@@ -233,6 +241,7 @@ uint64_t tt_sched_hash(const struct tt_sched *s)
     return h;
 }
 
+/* memcmp must not get NULL, which an empty list may be. */
 static bool same_bytes(const void *a, const void *b, size_t n)
 {
     return n == 0 || memcmp(a, b, n) == 0;
@@ -266,6 +275,7 @@ static bool same_routes(const struct tt_sched *a, const struct tt_sched *b)
     return true;
 }
 
+/* By content: the hash is not trusted to decide. */
 bool tt_sched_equal(const struct tt_sched *a, const struct tt_sched *b)
 {
     if (!same_shape(&a->shape, &b->shape) || a->first_rank != b->first_rank ||
@@ -281,6 +291,7 @@ bool tt_sched_equal(const struct tt_sched *a, const struct tt_sched *b)
 
 /* ---- sharing ---- */
 
+/* The options' text is not hashed, so that it may differ. */
 static bool made_for_same(const struct tt_shape *a, const struct tt_shape *b)
 {
     return a->segments == b->segments && a->count == b->count && a->dtype == b->dtype &&
@@ -305,6 +316,7 @@ tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *mad
         if (!made_for_same(shape, &s->shape))
             copy->hash = tt_sched_hash(copy);
     }
+    /* Relaxed: the caller holds s, so the count cannot reach zero meanwhile. */
     atomic_fetch_add_explicit(s->users, 1, memory_order_relaxed);
     *ret = copy;
     return TUTTI_OK;

@@ -32,6 +32,7 @@ static const char *const redop_names[] = {
 #undef REDOP_NAME
 };
 
+/* "?" instead of a crash: numbers of damaged schedules reach error messages. */
 static const char *name_at(const char *const *names, size_t n, size_t i)
 {
     return i < n ? names[i] : "?";
@@ -65,7 +66,7 @@ const char *tt_sched_redop_name(tutti_redop r)
     return r == TT_REDOP_USER ? "user" : name_at(redop_names, countof(redop_names), (size_t)r);
 }
 
-/* 0 for what is not a data type. */
+/* 0 for numbers that are not a data type. */
 uint32_t tt_sched_dtype_bytes(tutti_dtype d)
 {
     return (size_t)d < countof(dtype_bytes) ? dtype_bytes[(size_t)d] : 0;

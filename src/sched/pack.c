@@ -3,10 +3,9 @@
  *
  *     head | weights (when there are any) | owners (when there are any) | operations | spans
  *
- * Fields are copied as they lie in memory: for ranks of one version and byte order, which have
- * compared that. The reader believes nothing: lengths are checked against the bytes there are, and
- * the result is checked like a file. Declared routes are left out: they are for prices, and a rank
- * that only executes has no use for them. */
+ * Fields are copied as they are in memory: the ranks have compared that they have one version and
+ * byte order. The reader trusts nothing: lengths are checked against the bytes there are, and the
+ * result is checked like a file. Declared routes are left out: only pricing needs them. */
 #include "sched/sched_int.h"
 
 #include <stdlib.h>
@@ -15,20 +14,20 @@
 #define MAGIC UINT64_C(0x3165636c73747475)
 
 struct head {
-    uint64_t magic, bytes; /* all of it */
+    uint64_t magic, bytes; /* bytes: of everything */
     uint64_t nops, nspans;
     uint32_t rank, pad;
     uint32_t weights, owners;    /* present? */
-    uint32_t inplace, symmetric; /* the shape's: any bits of a damaged one are a number */
-    struct tt_shape shape;       /* without them, and pointers NULL */
+    uint32_t inplace, symmetric; /* of the shape: a bool read from damaged bytes is undefined */
+    struct tt_shape shape;       /* without the two flags; pointers NULL */
 };
 
-/* Where the parts lie. */
+/* Offsets of the parts. */
 struct parts {
     size_t weights, owners, ops, spans, end;
 };
 
-/* False: the numbers of h are too large to be true. */
+/* False: the counts of h are too large to be valid; sums of smaller ones cannot overflow. */
 static bool lay_out(const struct head *h, struct parts *ret)
 {
     const uint64_t most = UINT64_C(1) << 40, list = (uint64_t)h->shape.chunks * sizeof(uint32_t);
@@ -37,7 +36,7 @@ static bool lay_out(const struct head *h, struct parts *ret)
     ret->weights = sizeof *h;
     ret->owners = ret->weights + (h->weights ? list : 0);
     ret->ops = ret->owners + (h->owners ? list : 0);
-    ret->ops = (ret->ops + 7) / 8 * 8;
+    ret->ops = (ret->ops + 7) / 8 * 8; /* aligned for operations */
     ret->spans = ret->ops + h->nops * sizeof(struct tt_op);
     ret->end = ret->spans + h->nspans * sizeof(struct tt_span);
     return true;
@@ -48,7 +47,7 @@ static struct head head_of(const struct tt_sched *s, uint32_t rank)
     struct tt_slice sl = tt_sched_slice(s, rank);
     struct head h;
     struct parts p;
-    memset(&h, 0, sizeof h);
+    memset(&h, 0, sizeof h); /* padding too: equal slices are equal bytes */
     h.magic = MAGIC;
     h.nops = sl.nops;
     h.nspans = sl.nspans;
@@ -104,7 +103,7 @@ static uint32_t *take_list(const char *from, uint32_t n)
     return list;
 }
 
-/* The shape with lists of its own. */
+/* The shape with lists of its own, which the builder takes over. */
 static tutti_status take_shape(const char *data, const struct head *h, const struct parts *p,
                                struct tt_shape *ret, struct tutti_error *err)
 {
@@ -114,6 +113,7 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
     s.inplace = h->inplace != 0;
     s.symmetric = h->symmetric != 0;
     s.grid = false;
+    /* Texts from damaged bytes must end. */
     s.algo[sizeof s.algo - 1] = s.options[sizeof s.options - 1] = 0;
     if ((h->weights && !s.weights) || (h->owners && !s.owner)) {
         tt_sched_shape_free(&s);
@@ -123,7 +123,7 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
     return TUTTI_OK;
 }
 
-/* Operations are copied one by one: the bytes need not be aligned. */
+/* Operations are copied one by one, because the bytes may be unaligned. */
 static tutti_status list_ops(const char *data, const struct head *h, const struct parts *p,
                              struct tt_builder *b, struct tutti_error *err)
 {
@@ -145,6 +145,7 @@ static tutti_status list_ops(const char *data, const struct head *h, const struc
     return st;
 }
 
+/* Everything that sizes an allocation is compared with len before it is used. */
 tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret,
                              struct tutti_error *err)
 {

@@ -32,7 +32,8 @@
  *   scatter         IN all at root                         -> OUT c at owner[c]
  *   all-to-all      chunk c = source*ranks + destination:
  *                   IN c at source                         -> OUT c at destination (owner[c])
- *   barrier         one chunk of zero elements, as allreduce: a rank that is done has heard of all
+ *   barrier         one chunk of zero elements, as allreduce: a rank that is done knows that every
+ *                   rank has begun
  * In place means IN and OUT are one memory: `inplace` declares that this is allowed (no read of IN
  * c listed after a write of OUT c; copying IN c to OUT c writes nothing then). In all-to-all the
  * memory of OUT c is that of IN tt_sched_shape_alias(c), because user data to rank d and user data
@@ -80,7 +81,7 @@ struct tt_op {
 
 enum { TT_ALGO_NAME = 32, TT_ALGO_OPTIONS = 160 };
 
-/* What this build accepts: tt_sched_check refuses more, so that readers may size tables by these
+/* The limits of this build: tt_sched_check refuses more, so that readers may size tables by these
  * numbers. */
 enum {
     TT_MAX_RANKS = 1 << 24,
@@ -106,7 +107,7 @@ struct tt_shape {
      * rank r are those of rank 0 with all ranks, and the ranks of all chunks, moved along the
      * dimensions by the place of r. For prices; files do not keep it. */
     bool grid;
-    char algo[TT_ALGO_NAME];       /* who made it */
+    char algo[TT_ALGO_NAME];       /* the algorithm that made it */
     char options[TT_ALGO_OPTIONS]; /* "k=v,k=v", canonical */
     uint64_t count;                /* made for: elements of the vector, ... */
     tutti_dtype dtype;
@@ -143,15 +144,15 @@ struct tt_slice {
     size_t nspans;
 };
 
-/* Frozen: flat arrays, read-only, shared freely between threads (they are the builder's own, shrunk
- * in place: freezing a schedule never needs its memory twice). It may hold all ranks or only some
- * in a row. Several schedules may share one set of arrays, see tt_sched_share. */
+/* Frozen: flat arrays, read-only, shared freely between threads (they are the builder's own arrays,
+ * shrunk in place: freezing a schedule never needs its memory twice). It may hold all ranks or only
+ * some consecutive ones. Several schedules may share one set of arrays, see tt_sched_share. */
 struct tt_sched {
     struct tt_shape shape;
     /* ranks first_rank .. first_rank+nslices-1 are here; whole: 0, shape.ranks */
     uint32_t first_rank, nslices;
     uint32_t nsteps; /* largest step + 1 (0: no operation) */
-    uint32_t steps;  /* steps that hold at least one message: what people count */
+    uint32_t steps;  /* steps that hold at least one message: the number that reports show */
     uint64_t nops, nspans;
     const uint64_t *op_start, *span_start; /* nslices + 1 each */
     const struct tt_op *ops;
@@ -194,8 +195,8 @@ struct tt_builder {
     uint32_t first_rank, nslices, rank; /* rank: whose operations are being listed */
     struct tt_vec ops, spans, op_start, span_start, routes, route_links;
     uint64_t max_bytes; /* refuse to grow beyond (0: 8 GiB) */
-    /* keep fields without a meaning as given, for tt_sched_check to judge: readers of foreign
-     * schedules */
+    /* keep fields without a meaning as given, for tt_sched_check to judge; set by readers of
+     * untrusted schedules */
     bool verbatim;
 };
 /* Takes over shape's arrays (also on failure). Ranks are listed in rising order from first_rank. */
@@ -274,11 +275,8 @@ uint64_t tt_sched_bind_offset(const struct tt_bind *b, uint32_t chunk);
 uint64_t tt_sched_bind_span_elems(const struct tt_bind *b, const struct tt_span *s);
 uint64_t tt_sched_bind_op_bytes(const struct tt_bind *b, const struct tt_slice *sl,
                                 const struct tt_op *op); /* bytes of a message / of a destination */
-uint64_t
-tt_sched_bind_window_max(const struct tt_bind *b,
-                         /* equal weights: the most elements n cyclically consecutive chunks can
-                             * have */
-                         uint64_t n);
+/* equal weights: the most elements that n cyclically consecutive chunks can have */
+uint64_t tt_sched_bind_window_max(const struct tt_bind *b, uint64_t n);
 uint32_t tt_sched_dtype_bytes(tutti_dtype d);
 
 /* ---- text form (text_write.c describes it): versioned JSON, streamed ---- */
@@ -286,16 +284,16 @@ tutti_status tt_sched_write(const struct tt_sched *s, FILE *out, struct tutti_er
 /* Reads and checks (tt_sched_check). Memory grows only with what the file really contains. */
 tutti_status tt_sched_read(FILE *in, const char *name, struct tt_sched **ret,
                            struct tutti_error *err);
-/* For those who call tt_sched_check themselves, to learn the rank and operation of a flaw; nothing
- * else may look at the schedule before. */
+/* For callers that run tt_sched_check themselves, to learn the rank and operation of a flaw;
+ * nothing else may read the schedule before. */
 tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched **ret,
                                      struct tutti_error *err);
 tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name,
                                   struct tt_sched **ret, struct tutti_error *err);
 
 /* ---- one rank's slice as bytes, between processes of one version (pack.c) ---- */
+/* The bytes that tt_sched_pack writes to `out` for this rank. */
 size_t tt_sched_packed_bytes(const struct tt_sched *s, uint32_t rank);
-/* out: as many bytes as that */
 void tt_sched_pack(const struct tt_sched *s, uint32_t rank, char *out);
 /* Reads and checks (tt_sched_check) a schedule that holds one rank; bytes after its end are
  * ignored. Its routes are lost. */
@@ -305,9 +303,9 @@ tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret
 /* ---- facts about collectives (shape.c) ---- */
 bool tt_sched_coll_is_rooted(tutti_coll c); /* broadcast, reduce, gather, scatter */
 bool tt_sched_coll_sums(tutti_coll c);      /* the result has sums of all ranks' elements */
-/* something of every rank goes into each result: those that sum, and the barrier */
+/* data of every rank goes into each result: those that sum, and the barrier */
 bool tt_sched_coll_reduces(tutti_coll c);
-/* each rank has a block of the vector by itself: its chunks have owners */
+/* each rank has a block of the vector of its own: the chunks have owners */
 bool tt_sched_coll_has_owners(tutti_coll c);
 
 const char *tt_sched_coll_name(tutti_coll c);
@@ -316,6 +314,7 @@ const char *tt_sched_redop_name(tutti_redop r);
 /* -1 when unknown. */
 int tt_sched_coll_find(const char *name);
 int tt_sched_dtype_find(const char *name);
-int tt_sched_redop_find(const char *name); /* one of ours */
-int tt_sched_redop_read(const char *name); /* or TT_REDOP_USER */
+/* redop_find: built-in reductions only; redop_read: also TT_REDOP_USER */
+int tt_sched_redop_find(const char *name);
+int tt_sched_redop_read(const char *name);
 #endif

@@ -1,4 +1,4 @@
-/* sched_int.h - what the files of sched/ share among themselves; nobody else includes it. */
+/* sched_int.h - shared by the files of sched/; included by no other module. */
 #ifndef TT_SCHED_INT_H
 #define TT_SCHED_INT_H
 
@@ -18,7 +18,7 @@ uint64_t tt_sched_span_end(const struct tt_span *s);
  * both are strided differently. */
 bool tt_sched_span_overlap(const struct tt_span *a, const struct tt_span *b, uint64_t *work);
 
-/* ---- claim.c: who touches which chunks ---- */
+/* ---- claim.c: which operations touch which chunks ---- */
 
 struct tt_claim {
     uint32_t buf;
@@ -79,16 +79,17 @@ static inline struct tt_access tt_access_of(const struct tt_op *op, uint32_t i,
     }
 }
 
-/* The state of checking one rank's slice. */
+/* The state of checking one rank's slice; places and claims are reused from rank to rank. */
 struct tt_checker {
     const struct tt_shape *shape;
     struct tt_places places;
     uint32_t rank;
     struct tt_slice slice;
     struct tt_claims claims;
-    uint64_t max_work; /* more comparisons than any honest slice needs */
+    uint64_t max_work; /* more comparisons than any well-formed slice needs */
     uint64_t ranges;   /* repetitions of spans of this slice so far */
-    /* repetitions of all ranks that are looked up in lists of owners or weights so far, ... */
+    /* repetitions, over all ranks so far, that are looked up in lists of owners or weights; their
+     * limit */
     uint64_t listed;
     uint64_t max_listed;
     struct tt_sched_flaw *where;

@@ -1,8 +1,8 @@
 /* shape.c - which places of a collective hold user data and which may hold results: the table at
  * the top of sched.h as code.
  *
- * Everything here depends on the collective and the shape alone, never on operations, so that
- * verify, check and the executor agree about it. */
+ * Everything here depends on the collective and the shape only, never on operations: verify, check
+ * and the executor all ask here, so that they cannot disagree. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -46,13 +46,14 @@ uint32_t tt_sched_shape_owner(const struct tt_shape *s, uint32_t chunk)
         return s->owner[chunk];
     if (s->coll == TUTTI_ALL_TO_ALL)
         return chunk % s->ranks;
-    /* A collective without owners may have any number of chunks: the answer is then only a hint,
-     * but still a rank. */
+    /* A collective without owners may have any number of chunks: the answer is only a hint then,
+     * but still a valid rank. */
     uint32_t per_rank = s->chunks / s->ranks;
     uint32_t owner = per_rank ? chunk / per_rank : chunk;
     return owner < s->ranks ? owner : s->ranks - 1;
 }
 
+/* Without lists the block rule itself gives equal blocks. */
 bool tt_sched_shape_equal_blocks(const struct tt_shape *s)
 {
     uint64_t total = 0, sum = 0, each;
@@ -64,7 +65,7 @@ bool tt_sched_shape_equal_blocks(const struct tt_shape *s)
     each = total / s->ranks;
     if (each * s->ranks != total || total == 0)
         return false;
-    /* Invariant: blocks 0 .. rank-1 are complete, `sum` of block `rank` was seen. */
+    /* Invariant: blocks 0 .. rank-1 are complete; `sum` is the weight of block `rank` so far. */
     for (uint32_t c = 0; c < s->chunks; c++) {
         if (sum == each) {
             rank++;
@@ -108,6 +109,7 @@ bool tt_sched_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t
     }
 }
 
+/* All-to-all: chunk (source, destination) of OUT lies where IN has (destination, source). */
 uint32_t tt_sched_shape_alias(const struct tt_shape *s, uint32_t chunk)
 {
     if (s->coll != TUTTI_ALL_TO_ALL)

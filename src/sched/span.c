@@ -1,8 +1,10 @@
 /* span.c - sets of chunks: making, joining and comparing spans.
  *
- * A span is a plain range or a range repeated at a stride. The overlap test is exact and needs no
- * list of chunks: what a halving step of 65,536 ranks names is a set of 32,768 chunks, and looking
- * at each of them would cost more than planning. */
+ * A span is a plain range or a range repeated at a stride. The overlap test is exact and does not
+ * enumerate chunks: a halving step of 65,536 ranks names a set of 32,768 chunks, and visiting each
+ * of them would cost more than planning.
+ *
+ *     first 1, len 2, stride 4, reps 3:    . # # . . # # . . # # .      end 11 */
 #include <assert.h>
 
 #include "sched/sched_int.h"
@@ -42,6 +44,7 @@ uint64_t tt_sched_span_end(const struct tt_span *s)
     return (uint64_t)s->first + (uint64_t)s->stride * (s->reps - 1) + s->len;
 }
 
+/* A set of chunks gets one spelling, so that equal operations are equal bytes. */
 struct tt_span tt_sched_span_canonical(struct tt_span s)
 {
     assert(s.len > 0 && s.reps > 0);
@@ -64,8 +67,7 @@ bool tt_sched_span_extend(struct tt_span *a, const struct tt_span *b)
     return true;
 }
 
-/* Does [lo, hi) meet a repetition of s? Only the first repetition that ends beyond lo can be the
- * one. */
+/* Does [lo, hi) meet a repetition of s? Only the first repetition that ends after lo can. */
 static bool meets_range(const struct tt_span *s, uint64_t lo, uint64_t hi)
 {
     uint64_t i = 0;
@@ -79,7 +81,7 @@ static bool meets_range(const struct tt_span *s, uint64_t lo, uint64_t hi)
 }
 
 /* Equal strides: only the distance matters, and only the two repetitions of `a` around the start of
- * `b` can meet its first. */
+ * `b` can meet its first one. */
 static bool meets_same_stride(const struct tt_span *a, const struct tt_span *b)
 {
     if (b->first < a->first)
@@ -101,8 +103,9 @@ static uint32_t span_gcd(uint32_t a, uint32_t b)
     return a;
 }
 
-/* Different strides: where repetition i of `a` falls in the pattern of `b` repeats after b.stride /
- * gcd repetitions, so that many of them, from the first that reaches into `b`, decide. */
+/* Different strides: the position of repetition i of `a` in the pattern of `b` repeats after
+ * b.stride / gcd repetitions, so checking that many, from the first that reaches into `b`, is
+ * enough. */
 static bool meets_within_period(const struct tt_span *a, const struct tt_span *b, uint64_t period,
                                 uint64_t *work)
 {
@@ -122,6 +125,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The cheap cases first: most spans are disjoint, plain or equally strided. */
 bool tt_sched_span_overlap(const struct tt_span *a, const struct tt_span *b, uint64_t *work)
 {
     *work += 1;

@@ -1,4 +1,4 @@
-/* text.h - what the writer, the header reader and the operation reader of the text form share. */
+/* text.h - shared by the writer, the header reader and the operation reader of the text form. */
 #ifndef TT_SCHED_TEXT_H
 #define TT_SCHED_TEXT_H
 
@@ -10,7 +10,7 @@ enum { TT_TEXT_VERSION = 1 };
 
 /* What has been read of a file before its operations. */
 struct tt_text_header {
-    struct tt_shape shape;        /* weights and owner stay NULL: they are here: */
+    struct tt_shape shape;        /* weights and owner stay NULL: they are in the next two */
     struct tt_vec weights, owner; /* uint32_t */
     struct tt_vec routes;         /* uint32_t: src, dst, channel, number of links, links, ... */
     uint32_t first_rank;

@@ -1,10 +1,10 @@
-/* text_header.c - reads what stands before the operations in a schedule file: a table of keys, each
- * with its reader.
+/* text_header.c - reads what precedes the operations in a schedule file: a table of keys, each with
+ * its reader.
  *
  * Keys may come in any order; unknown, repeated and missing ones are refused where they are
  * noticed. Numbers are kept within what the schedule's fields hold; whether they make sense
- * together is checked once everything is read. Lists grow with the file, and only then are compared
- * with the number of chunks it claims. */
+ * together is checked once everything is read. Lists grow with the file, and are compared with the
+ * number of chunks only when they are complete: a claimed number allocates nothing. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct loader {
     uint32_t seen; /* bit i: keys[i] was there */
 };
 
-struct key {
+struct key { /* a reader gets the address of its field in the header */
     const char *name;
     tutti_status (*read)(struct loader *l, const struct key *k, void *field);
     size_t field; /* offset in struct tt_text_header */
@@ -26,6 +26,7 @@ struct key {
     bool optional;
 };
 
+/* An integer from 0 to k->max. */
 static tutti_status read_number(struct loader *l, const struct key *k, int64_t *ret)
 {
     struct tt_json_token t;
@@ -83,6 +84,7 @@ static tutti_status read_text(struct loader *l, const struct key *k, void *field
     return TUTTI_OK;
 }
 
+/* Lower case only: every number has one form. */
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -90,6 +92,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* 16 digits, as write_hash in text_write.c writes them. */
 static tutti_status read_hash(struct loader *l, const struct key *k, void *field)
 {
     struct tt_json_token t;
@@ -109,7 +112,7 @@ static tutti_status read_hash(struct loader *l, const struct key *k, void *field
     return TUTTI_OK;
 }
 
-/* A word of one of our lists; *ret is its index. */
+/* A word of one of the lists of names; *ret is its index. */
 static tutti_status read_word(struct loader *l, const struct key *k, int (*find)(const char *),
                               int *ret)
 {
@@ -148,6 +151,7 @@ static tutti_status read_redop(struct loader *l, const struct key *k, void *fiel
     return st;
 }
 
+/* The format and version come first in files that this program writes, but need not. */
 static tutti_status read_format(struct loader *l, const struct key *k, void *field)
 {
     struct tt_json_token t;
@@ -170,7 +174,7 @@ static tutti_status read_version(struct loader *l, const struct key *k, void *fi
     return st;
 }
 
-/* Integers up to the end of an array whose beginning has been read. */
+/* Integers up to the end of an array whose opening bracket has been read. */
 static tutti_status read_integers(struct loader *l, uint64_t max, struct tt_vec *list)
 {
     for (;;) {
@@ -192,9 +196,11 @@ static tutti_status read_list(struct loader *l, const struct key *k, void *field
     return st == TUTTI_OK ? read_integers(l, k->max, field) : st;
 }
 
+/* Appends src, dst, channel, number of links, links. The number is known only at the end of the
+ * array, so the links are moved by one to make room for it. */
 static tutti_status read_route(struct loader *l, const struct key *k, struct tt_vec *routes)
 {
-    enum { FIXED = 3 }; /* src, dst, channel; the number of links is put in behind them */
+    enum { FIXED = 3 }; /* src, dst, channel */
     size_t at = routes->len;
     tutti_status st = read_integers(l, k->max, routes);
     if (st != TUTTI_OK)
@@ -229,6 +235,7 @@ static tutti_status read_routes(struct loader *l, const struct key *k, void *fie
     return st;
 }
 
+/* Every key that may precede the slices, with the limits of its field. */
 #define FIELD(member) offsetof(struct tt_text_header, member)
 static const struct key keys[] = {
     {.name = "format", .read = read_format},
@@ -303,6 +310,7 @@ static tutti_status check_length(struct loader *l, const char *name, const struc
                         list->len, chunks);
 }
 
+/* Called at the key "slices": no header key may follow. */
 static tutti_status check_complete(struct loader *l)
 {
     struct tt_text_header *h = l->header;
@@ -318,6 +326,7 @@ static tutti_status check_complete(struct loader *l)
     return st;
 }
 
+/* Leaves the reader at the value of "slices". */
 tutti_status tt_sched_text_read_header(struct tt_json_reader *json, struct tt_text_header *ret,
                                        struct tutti_error *err)
 {

@@ -1,10 +1,9 @@
-/* text_read.c - reads a schedule file (its form stands in text_write.c): the header, then operation
+/* text_read.c - reads a schedule file (text_write.c describes the form): the header, then operation
  * by operation into a builder.
  *
  * Nothing is allocated for what the file merely claims: numbers in the header become memory only
  * where the file goes on to list that many things. What was read is frozen, compared with the hash
- * the file declares, and checked; so whoever gets a schedule from here may rely on its being
- * well-formed. */
+ * that the file declares, and checked; so callers may rely on a well-formed schedule. */
 #include <inttypes.h>
 
 #include "sched/sched_int.h"
@@ -33,7 +32,7 @@ static tutti_status read_field(struct reader *r, uint32_t max, uint32_t *ret)
     return st;
 }
 
-/* The rest of a span that begins with `buf`. */
+/* The rest of a span whose `buf` has been read. */
 static tutti_status read_span(struct reader *r, uint32_t buf)
 {
     uint32_t f[5] = {0};
@@ -49,6 +48,7 @@ static tutti_status read_span(struct reader *r, uint32_t buf)
     return tt_vec_push(&r->spans, &s, 1) ? TUTTI_OK : tt_fail_memory(r->err, "spans");
 }
 
+/* Spans up to the end of the operation's array; at least one. */
 static tutti_status read_spans(struct reader *r)
 {
     r->spans.len = 0;
@@ -68,6 +68,7 @@ static tutti_status read_spans(struct reader *r)
     }
 }
 
+/* Only ranges of fields are checked here; tt_sched_check decides about the rest. */
 static tutti_status read_op(struct reader *r)
 {
     uint32_t kind = 0, step = 0, peer = 0, channel = 0;
@@ -90,7 +91,7 @@ static tutti_status read_op(struct reader *r)
     return TUTTI_OK;
 }
 
-/* Elements of an array of arrays: *ret_end tells that there is none any more. */
+/* The next element of an array of arrays; *ret_end: there is none. */
 static tutti_status next_array(struct reader *r, const char *what, bool *ret_end)
 {
     struct tt_json_token t;
@@ -103,6 +104,7 @@ static tutti_status next_array(struct reader *r, const char *what, bool *ret_end
     return TUTTI_OK;
 }
 
+/* Slices are in rank order, from first_rank on. */
 static tutti_status read_slice(struct reader *r)
 {
     uint64_t rank = (uint64_t)r->header.first_rank + r->builder.nslices;
@@ -143,7 +145,7 @@ static tutti_status read_slices(struct reader *r)
     return st;
 }
 
-/* Hands the list over at its size; NULL for an empty one. */
+/* Hands over the list; NULL for an empty one. */
 static uint32_t *take_list(struct tt_vec *v)
 {
     uint32_t *list = v->len ? v->data : NULL;
@@ -152,6 +154,7 @@ static uint32_t *take_list(struct tt_vec *v)
     return list;
 }
 
+/* verbatim: a file's fields reach tt_sched_check as they are. */
 static void begin_build(struct reader *r)
 {
     struct tt_text_header *h = &r->header;
@@ -183,7 +186,7 @@ static tutti_status read_document(struct reader *r)
     return st == TUTTI_OK ? tt_json_expect(r->json, TT_JSON_END, &t, r->err) : st;
 }
 
-/* Freezes what was read, and accepts it when it is what the file says it is. */
+/* Freezes what was read and accepts it if hash and check agree. */
 static tutti_status text_read_finish(struct reader *r, struct tt_sched **ret)
 {
     struct tt_sched *s = NULL;
@@ -206,6 +209,7 @@ static tutti_status text_read_finish(struct reader *r, struct tt_sched **ret)
 static tutti_status read_all(struct reader *r, const char *name, struct tt_sched **ret,
                              struct tutti_error *err)
 {
+    /* The prefix is added to a local error: err may be NULL. */
     struct tutti_error why = {.status = TUTTI_OK};
     r->err = &why;
     r->spans.elem = sizeof(struct tt_span);

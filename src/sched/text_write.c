@@ -13,9 +13,9 @@
  *
  * Kinds are numbered send 0, recv 1, recv-reduce 2, reduce 3, copy 4. Optional keys: "weights" and
  * "owner" (one number per chunk), "routes" ([src,dst,channel,link...]), "first_rank" (when not all
- * ranks are held), "hash" (the plan hash, read and compared but not written: a plan that somebody
- * edits is still a plan, and verify judges it). Every key has its place and every number one form,
- * so that equal schedules are equal files. */
+ * ranks are held), "hash" (the plan hash: read and compared, but not written, so that a schedule
+ * edited by hand can still be read; verify judges it). Every key has its place and every number one
+ * form, so that equal schedules are equal files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
