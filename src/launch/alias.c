@@ -1,5 +1,5 @@
-/* alias.c - what a host of --hosts is called outside ssh: names of ~/.ssh/config mean nothing to
- * the resolver. `ssh -G NAME` prints the configuration that ssh would use, without connecting. */
+/* alias.c - the real name of a host of --hosts: aliases of ~/.ssh/config mean nothing to the
+ * resolver. `ssh -G NAME` prints the configuration that ssh would use, without connecting. */
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,7 +13,8 @@
 
 extern char **environ;
 
-enum { PATIENCE_MS = 5000 }; /* a configuration may run commands of its own (Match exec) */
+/* bounded, because a configuration may run commands of its own (Match exec) */
+enum { PATIENCE_MS = 5000 };
 
 static int64_t now_ms(void)
 {
@@ -22,7 +23,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What comes until the end, or until there is no more time or room. */
+/* Reads until the end of the pipe, or until time or room runs out; buf is always terminated. */
 static void read_all(int fd, char *buf, size_t cap)
 {
     int64_t until = now_ms() + PATIENCE_MS;
@@ -37,7 +38,8 @@ static void read_all(int fd, char *buf, size_t cap)
     buf[used] = 0;
 }
 
-/* The output of ssh -G; "" when there is none. */
+/* The output of ssh -G; "" when there is none. The child is killed after that, whether it has
+ * ended or not, and always reaped. */
 static void ask_ssh(const char *host, char *buf, size_t cap)
 {
     char *const argv[] = {"ssh", "-G", (char *)(uintptr_t)host, NULL};
@@ -69,7 +71,7 @@ void launch_host_name(const char *host, char *ret, size_t cap)
     const char *at = strrchr(host, '@'), *key = "\nhostname ";
     char said[32768];
     ask_ssh(host, said + 1, sizeof said - 1);
-    said[0] = '\n'; /* the first line is one like the others */
+    said[0] = '\n'; /* so that the first line matches the key like the others */
     const char *name = strstr(said, key);
     name = name ? name + strlen(key) : NULL;
     size_t len = name ? strcspn(name, "\r\n") : 0;

@@ -1,6 +1,6 @@
-/* bind.c - cores for the ranks of one machine: each gets an equal share of those the launcher may
- * use, in their order, when there is at least one for each. Fewer cores than ranks: nobody is
- * bound, for the kernel spreads the load better than a fixed place would. */
+/* bind.c - cores for the ranks of one machine. Each rank gets an equal share of the cores that
+ * the launcher may use, in their order, when there is at least one for each. With fewer cores
+ * than ranks no rank is bound: the kernel then spreads the load better than fixed places would. */
 #include <sched.h>
 
 #include "launch/job.h"
@@ -14,6 +14,8 @@ int launch_bind_share(const struct launch_place *p, const char **ret_what)
     uint32_t cores = (uint32_t)CPU_COUNT(&all), seen = 0;
     if (cores < p->local_size)
         return 0;
+    /* Rank i of n gets cores [i * cores / n, (i + 1) * cores / n): the shares differ by at most
+     * one. */
     uint32_t from = (uint32_t)((uint64_t)cores * p->local_rank / p->local_size);
     uint32_t to = (uint32_t)((uint64_t)cores * (p->local_rank + 1) / p->local_size);
     CPU_ZERO(&mine);

@@ -1,4 +1,9 @@
-/* tutti lab: runs a command once on each of several emulated hosts, as one job. */
+/* cmd_lab.c - tutti lab: runs a command once on each of several emulated hosts, as one job. This
+ * file has the options and the order of work; lab_net.c builds the network, lab_enter.c moves a
+ * process into a host, supervise.c runs the job.
+ *
+ * Signals are held from before the first namespace is made until the last is removed, so that
+ * Ctrl-C never leaves anything behind. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +50,7 @@ static int read_rates(const struct cli_args *a, const char *list, struct lab_wan
     return code;
 }
 
-/* The sizes of the groups; all hosts must be in one. */
+/* Parses the sizes of the groups; hosts are assigned in order, and all must be in a group. */
 static int read_groups(const struct cli_args *a, const char *list, struct lab_want *ret)
 {
     char *copy = strdup(list), *at = copy, *one;
@@ -69,6 +74,8 @@ static int read_groups(const struct cli_args *a, const char *list, struct lab_wa
     return code;
 }
 
+/* Without --uplink the uplinks are never the bottleneck: they have the rate of all hosts
+ * together. */
 static int read_uplink(const struct cli_args *a, struct lab_want *ret)
 {
     const char *groups = cli_value(a, "groups"), *uplink = cli_value(a, "uplink");
@@ -143,7 +150,8 @@ static int lab_start(const struct cli_args *a, const struct launch_job *job,
     return code;
 }
 
-/* From here on namespaces exist, and go again whatever happens. */
+/* From here on namespaces exist. launch_lab_close removes them in every case, also after a
+ * failure half-way. */
 static int run_in_net(const struct cli_args *a, const struct lab_want *want, struct launch_job *job)
 {
     struct lab_net net;

@@ -1,5 +1,6 @@
-/* tutti run: starts N ranks of a program, here or on several machines, and stays until the last has
- * ended. */
+/* cmd_run.c - tutti run: starts the ranks of a program, here or on several machines, and stays
+ * until the last one has ended. hosts.c decides where ranks run, job.c makes the variables and
+ * the key, supervise.c watches over the processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +39,13 @@ static int read_size(const struct cli_args *a, const struct launch_hosts *h, uin
     return 0;
 }
 
+/* launch_bind_share with the signature of sup_rank.enter. */
 static int enter_cores(const void *place, const char **ret_what)
 {
     return launch_bind_share(place, ret_what);
 }
 
-/* *place must live until the job is over. */
+/* Fills the description of one rank. *place must live until the job is over: `ctx` points to it. */
 static bool run_describe(const struct cli_args *a, const struct launch_hosts *h,
                          const struct launch_job *job, uint32_t rank, struct launch_place *place,
                          struct sup_rank *ret)
@@ -64,7 +66,7 @@ static bool run_describe(const struct cli_args *a, const struct launch_hosts *h,
     return ret->argv && ret->env;
 }
 
-/* bench, replay and probe start themselves as ranks. */
+/* Is the program this tool? bench, replay, probe and doctor start themselves as ranks. */
 static bool is_self(const char *program)
 {
     char self[4096];
@@ -77,7 +79,8 @@ static int run_start(const struct cli_args *a, const struct launch_hosts *h,
                      const struct launch_job *job)
 {
     bool self =
-        is_self(a->program[0]); /* a user who typed "tutti bench" knows of no other command */
+        /* the user typed "tutti bench": messages should name that command */
+        is_self(a->program[0]);
     struct sup_job s = {.name = self && a->program[1] ? a->program[1] : a->command->name,
                         .size = job->size,
                         .timeout_ns = job->timeout_ns,

@@ -7,11 +7,11 @@
  *                                  '-- watcher: reads signal names from standard input and sends
  *                                      them on; at its end, ends PROGRAM
  *
- * The key never stands in a command line. Standard input stays open as long as the launcher lives:
- * whatever ends it or the connection ends the program, which sshd by itself would leave running.
- * The program is the foreground command of its shell, because shells make background ones deaf to
- * SIGINT. Only files both machines have (the program, its directory) are used; nothing is
- * copied. */
+ * The key never stands in a command line. Standard input stays open as long as the launcher
+ * lives: its end, or the end of the connection, ends the program, which sshd by itself would
+ * leave running. The program is the foreground command of its shell, because shells let
+ * background commands ignore SIGINT. Only files that both machines have (the program, its
+ * directory) are used; nothing is copied. */
 #include "launch/hosts.h"
 
 #include <arpa/inet.h>
@@ -24,6 +24,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* $1 is the directory, $2 the text of `inner`, the rest the program. Descriptor 4 is the key
+ * (its file is unlinked at once), descriptor 3 the standard input that carries signals. */
 static const char outer[] = "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutti-key-XXXXXX\") && "
                             "exec 4<>\"$f\" && rm -f \"$f\" || exit 255\n"
                             "printf '%s\\n' \"$k\" >&4 || exit 255\n"
@@ -35,6 +37,8 @@ static const char outer[] = "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutt
                             "exec 3<&0\n"
                             "sh -c \"$inner\" sh \"$@\"\n"
                             "exit $?";
+/* The watcher inherits $$, the shell's pid, which `exec` turns into the program's pid. At the
+ * end of its input it sends SIGTERM, and SIGKILL two seconds later. */
 static const char inner[] = "{ while read -r s; do kill -s \"$s\" $$; done; kill $$; sleep 2; kill "
                             "-s KILL $$; } <&3 3<&- 4<&- >/dev/null 2>&1 &\n"
                             "exec \"$@\" </dev/null 3<&- 4<&-";
@@ -46,7 +50,7 @@ static bool is_here(const char *name)
     return !strcmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, own);
 }
 
-/* A name ssh takes as nothing but a name. */
+/* A name that ssh cannot take for an option or a command: no leading "-", no special characters. */
 static bool is_plain(const char *name)
 {
     return *name && *name != '-' &&
@@ -54,7 +58,8 @@ static bool is_plain(const char *name)
                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@")] == 0;
 }
 
-/* One host, "name" or "name:slots"; `where` is the option and its value, or the file and line. */
+/* Adds one host, "name" or "name:slots". `where` is for complaints: the option and its value, or
+ * the file and line. h keeps a pointer into text. */
 static int add_host(const struct cli_args *a, const char *where, char *text, const char *slots,
                     struct launch_hosts *h)
 {
@@ -90,7 +95,8 @@ static int read_list(const struct cli_args *a, const char *list, struct launch_h
     return code;
 }
 
-/* A line of a hostfile: "name", "name:4" or "name slots=4"; what follows # is a comment. */
+/* A line of a hostfile: "name", "name:4" or "name slots=4"; "#" begins a comment. Empty lines
+ * are fine. */
 static int read_line(const struct cli_args *a, const char *where, char *line,
                      struct launch_hosts *h)
 {
@@ -157,6 +163,8 @@ void launch_hosts_close(struct launch_hosts *h)
     *h = (struct launch_hosts){0};
 }
 
+/* Slotted: `end` is the first rank after host i. Otherwise host i has ranks [i * size / count,
+ * ...). */
 const char *launch_host_of(const struct launch_hosts *h, uint32_t rank, uint32_t size)
 {
     size_t i = 0;
@@ -186,7 +194,7 @@ struct launch_place launch_place_of(const struct launch_hosts *h, uint32_t rank,
     return p;
 }
 
-/* Our address on the way to that host. */
+/* Our own address on the route to that host: that of a UDP socket "connected" to it. */
 static bool find_own_address(const char *host, struct in_addr *ret)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
@@ -196,7 +204,8 @@ static bool find_own_address(const char *host, struct in_addr *ret)
     launch_host_name(host, name, sizeof name);
     if (getaddrinfo(name, "9", &hints, &found))
         return false;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting it sends nothing */
+    /* connecting a datagram socket sends nothing */
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool ok = fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) &&
               !getsockname(fd, (struct sockaddr *)&own, &len);
     freeaddrinfo(found);
@@ -206,7 +215,8 @@ static bool find_own_address(const char *host, struct in_addr *ret)
     return ok;
 }
 
-/* Nobody can ask another machine for a free port: any pair below those that kernels hand out. */
+/* Ports on another machine cannot be asked for. Any pair below the range from which kernels hand
+ * out ports is likely to be free. */
 static void guess_ports(struct launch_job *job)
 {
     uint16_t x = 0;
@@ -216,6 +226,8 @@ static void guess_ports(struct launch_job *job)
     job->torch_port = (uint16_t)(job->port + 1);
 }
 
+/* Three cases: rank 0 on another machine (its name, guessed ports); rank 0 here and others
+ * elsewhere (our address towards them); all here (loopback). */
 int launch_find_meeting(const struct cli_args *a, const struct launch_hosts *h,
                         struct launch_job *job)
 {
@@ -235,7 +247,7 @@ int launch_find_meeting(const struct cli_args *a, const struct launch_hosts *h,
     return launch_job_find_ports(job, at) ? 0 : cli_bad(a, "no free port at %s", job->address);
 }
 
-/* One word of a POSIX shell. */
+/* Quotes one word for a POSIX shell. */
 static void put_word(FILE *out, const char *word)
 {
     fputs(" '", out);
@@ -248,6 +260,7 @@ static void put_word(FILE *out, const char *word)
     fputc('\'', out);
 }
 
+/* The command line for the login shell of the other machine. NULL: out of memory. */
 static char *remote_command(char *const *variables, char *const *program)
 {
     char *text = NULL, *dir = getcwd(NULL, 0);

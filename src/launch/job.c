@@ -1,9 +1,10 @@
 /* job.c - the variables, ports and key of a started job.
  *
- * Two sets of variables say the same: ours, which boot reads first, and torchrun's, which PyTorch
- * programs expect. The key is new for every job and lives in memory of the launcher, which
- * processes of its user can open: never in an argument or a variable, which others may see, nor in
- * a file, which a killed launcher would leave behind. */
+ * Two sets of variables say the same: ours, which boot reads first, and torchrun's, which
+ * PyTorch programs expect. The key is new for every job and lives in memory of the launcher,
+ * which processes of its user can open by a name under /proc. It is never in an argument or a
+ * variable, which other users may see, nor in a file, which a killed launcher would leave
+ * behind. */
 #include "launch/job.h"
 
 #include <arpa/inet.h>
@@ -44,8 +45,8 @@ static int read_timeout(const struct cli_args *a, struct launch_job *j)
     return 0;
 }
 
-/* Files by their whole names, since programs may change the folder. They must be there before ranks
- * are started, unless these may be on other hosts. */
+/* Joins the files of an option with ":", by their full names, since programs may change their
+ * directory. They must exist before ranks are started, unless ranks may run on other hosts. */
 static int read_files(const struct cli_args *a, const char *option, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -65,8 +66,8 @@ static int read_files(const struct cli_args *a, const char *option, char *buf, s
     return 0;
 }
 
-/* Memory with a name under /proc for as long as we live: no file is left wherever we are killed. -1
- * with errno. */
+/* A file in memory, with a name under /proc for as long as this process lives: nothing is left
+ * however we are killed. Returns -1 with errno. */
 static int make_memory(const char *what, char *path, size_t cap)
 {
     int fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -79,6 +80,8 @@ static int make_memory(const char *what, char *path, size_t cap)
     return fd;
 }
 
+/* The key is sealed, so that no rank can change it. The verdict file stays writable: ranks
+ * append. */
 static int make_files(const struct cli_args *a, const unsigned char *key, struct launch_job *j)
 {
     j->key_fd = make_memory("tutti-key", j->key_file, sizeof j->key_file);
@@ -104,9 +107,11 @@ int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *
         return code;
     if (getrandom(key, sizeof key, 0) != sizeof key)
         return cli_bad(a, "no random bytes for the key: %s", strerror(errno));
+    /* snprintf writes the newline and the 0 after each byte, which the next byte overwrites. */
     for (size_t i = 0; i < sizeof key; i++)
         snprintf(ret->key + 2 * i, 4, "%02x\n", key[i]);
     code = make_files(a, key, ret);
+    /* The stack copy is wiped; explicit_bzero is not optimised away. */
     explicit_bzero(key, sizeof key);
     if (code)
         launch_job_close(ret);
@@ -123,7 +128,7 @@ void launch_job_close(struct launch_job *j)
     j->key_file[0] = j->verdict_file[0] = 0;
 }
 
-/* A socket at a port of the kernel's choice; -1 with errno. */
+/* Binds a socket to a port of the kernel's choice; returns it, or -1 with errno. */
 static int take_port(struct in_addr at, uint16_t *ret)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = at};
@@ -142,7 +147,7 @@ static int take_port(struct in_addr at, uint16_t *ret)
 
 bool launch_job_find_ports(struct launch_job *j, struct in_addr at)
 {
-    /* both at once: two different ones */
+    /* both are open at once: two different ports */
     int first = take_port(at, &j->port), second = take_port(at, &j->torch_port);
     if (first >= 0)
         close(first);
@@ -151,7 +156,7 @@ bool launch_job_find_ports(struct launch_job *j, struct in_addr at)
     return first >= 0 && second >= 0;
 }
 
-/* Adds NAME=VALUE to a list that has room. False: no memory. */
+/* Appends NAME=VALUE to a list that has room for it. False: out of memory. */
 __attribute__((format(printf, 2, 3))) static bool add(char **list, const char *fmt, ...)
 {
     va_list ap;
@@ -176,7 +181,7 @@ static bool add_own(char **v, const struct launch_job *j, const struct launch_pl
            (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning));
 }
 
-/* Their paths mean nothing on another host. */
+/* Not for other hosts: there the paths mean nothing. */
 static bool add_files(char **v, const struct launch_job *j)
 {
     return add(v, "TUTTI_KEY_FILE=%s", j->key_file) && add(v, "TUTTI_VERDICT=%s", j->verdict_file);
@@ -189,6 +194,7 @@ static bool add_torch(char **v, const struct launch_job *j, const struct launch_
            add(v, "MASTER_ADDR=%s", j->address) && add(v, "MASTER_PORT=%u", j->torch_port);
 }
 
+/* Does the list have a variable of that name? "NAME=" is compared, including the "=". */
 static bool is_in(char *const *list, const char *variable)
 {
     size_t name = strcspn(variable, "=") + 1;
@@ -198,8 +204,8 @@ static bool is_in(char *const *list, const char *variable)
     return false;
 }
 
-/* Adds our own environment as far as `list` does not say otherwise; with `tutti_only` just what
- * concerns the library. */
+/* Appends our own environment, except names that the list has already. tutti_only: just the
+ * variables of the library, for other hosts. */
 static bool add_inherited(char **list, bool tutti_only)
 {
     bool ok = true;
@@ -213,6 +219,7 @@ static bool add_inherited(char **list, bool tutti_only)
     return ok;
 }
 
+/* Room for our own environment and all that we add. */
 static char **make_list(void)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* job.h - what every rank of a started job must know: its place, where to meet, the key. run and
- * lab share it. */
+/* job.h - what every rank of a started job must know: its place, the meeting point, the key. run
+ * and lab share it. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
@@ -12,39 +12,39 @@ extern const struct cli_option launch_job_options[]; /* --prefix --timeout --pla
 struct launch_job {
     uint32_t size;
     char address[256]; /* where rank 0 listens */
-    /* TUTTI_RENDEZVOUS and MASTER_PORT: two, so that torch and tutti can both listen */
+    /* of TUTTI_RENDEZVOUS and of MASTER_PORT: two, so that torch and tutti can both listen */
     uint16_t port, torch_port;
     uint64_t timeout_ns;
-    const char *timeout;           /* as it was written; NULL: not given */
-    char plan[4096], tuning[4096]; /* of TUTTI_PLAN and TUTTI_TUNING; "": not given */
-    char key[66];                  /* a line of hex digits */
-    int key_fd;                    /* holds the key's bytes */
-    char key_file[64];             /* its name for processes of this user, while we live */
-    int verdict_fd;                /* where ranks note who is to blame */
+    const char *timeout;           /* as written on the command line; NULL: not given */
+    char plan[4096], tuning[4096]; /* values of TUTTI_PLAN and TUTTI_TUNING; "": not given */
+    char key[66];                  /* hex digits and a newline, for ssh */
+    int key_fd;                    /* memory that holds the key's bytes */
+    char key_file[64]; /* its name under /proc, for processes of this user, while we live */
+    int verdict_fd;    /* where ranks note which rank is to blame (base/blame.h) */
     char verdict_file[64];
 };
 
-/* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. 0, or the
- * exit code after the complaint. */
+/* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. Returns
+ * 0 or the exit code after a complaint. */
 int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *ret);
-/* Forgets the key. Accepts a zeroed job. */
+/* Wipes the key and closes its file. Accepts a zeroed job. */
 void launch_job_close(struct launch_job *j);
-/* Two free TCP ports at this address of this machine. They are free now: whoever takes one before
- * rank 0 does makes that fail and say so. */
+/* Finds two TCP ports that are free now at this address of this machine. If another process
+ * takes one before rank 0 does, rank 0 fails and says so. */
 bool launch_job_find_ports(struct launch_job *j, struct in_addr at);
 
 struct launch_place {
     uint32_t rank, local_rank, local_size;
 };
-/* Binds this process to its share of the cores it may use, when there are enough for all ranks of
- * its machine. 0, or -1 with errno. */
+/* Binds this process to its share of the cores that it may use, when there are enough for all
+ * ranks of its machine. Returns 0, or -1 with errno. */
 int launch_bind_share(const struct launch_place *place, const char **ret_what);
-/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the files when
- * `remote` (their paths mean nothing there), but with those TUTTI_ variables of our own environment
- * that a remote shell would not have. NULL: no memory. */
+/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. `remote`: without
+ * the files (their paths mean nothing there), but with those TUTTI_ variables of our own
+ * environment that a remote shell would not have. NULL: out of memory. */
 char **launch_job_variables(const struct launch_job *j, const struct launch_place *place,
                             bool remote);
-/* Our environment with those variables. */
+/* Our environment with those variables; the list and its strings are the caller's. */
 char **launch_job_environment(const struct launch_job *j, const struct launch_place *place);
 void launch_job_free_list(char **list); /* accepts NULL */
 #endif

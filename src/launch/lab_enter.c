@@ -1,10 +1,10 @@
 /* lab_enter.c - a process moves into an emulated host, just before it becomes the program.
  *
- * Beside the network it gets what else makes a host: a name of its own, an /etc/hosts that knows
- * the others (programs look their own address up by name), a /dev/shm and System V objects that
+ * Besides the network it gets what else makes a host: a name of its own, an /etc/hosts that knows
+ * the others (programs look up their own address by name), a /dev/shm and System V objects that
  * other hosts do not see, and a /sys that shows its interfaces. These live in namespaces of the
- * process and vanish with it. The hosts use cubic or reno, whatever the machine uses: a host on an
- * ordinary network does, and a machine's BBR would pause every ten seconds to measure a round trip
+ * process and vanish with it. The hosts use cubic or reno whatever the machine uses: hosts on an
+ * ordinary network do, and a machine's BBR would pause every ten seconds to measure a round trip
  * that is next to nothing here. */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,11 +31,12 @@ static bool write_file(const char *path, int flags, const char *text)
     return ok;
 }
 
-/* Comforts: a machine on which one of them cannot be had still has a network. */
+/* Conveniences: a host still has a network when one of them fails, so that failures are ignored. */
 static void lab_enter_furnish(const struct lab_node *n)
 {
     static const char hosts[] = "/dev/shm/hosts";
     static const char control[] = "/proc/sys/net/ipv4/tcp_congestion_control";
+    /* The order matters: hosts is written to the new /dev/shm, then bound over /etc/hosts. */
     bool own_shm = !mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
     if (own_shm && write_file(hosts, O_CREAT | O_EXCL, n->hosts)) {
         mount(hosts, "/etc/hosts", NULL, MS_BIND, NULL);
@@ -46,6 +47,7 @@ static void lab_enter_furnish(const struct lab_node *n)
         write_file(control, 0, "reno");
 }
 
+/* Runs in the new process between fork and exec. */
 int launch_lab_enter(const void *node, const char **ret_what)
 {
     const struct lab_node *n = node;
@@ -53,6 +55,7 @@ int launch_lab_enter(const void *node, const char **ret_what)
         return lab_enter_fail(ret_what, "enter its network namespace");
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS))
         return lab_enter_fail(ret_what, "make namespaces of its own");
+    /* Slave, so that our mounts do not reach the machine; without it they would appear there. */
     if (mount("", "/", NULL, MS_SLAVE | MS_REC, NULL))
         return lab_enter_fail(ret_what, "keep its mounts to itself");
     if (sethostname(n->host, strlen(n->host)))

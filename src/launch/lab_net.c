@@ -6,18 +6,19 @@
  *   |  tbf: out of host |       |  tbf: into host 0              |        |  tbf: out of host |
  *   +-------------------+       +--------------------------------+        +-------------------+
  *
- * With groups every group has a bridge g0, g1, .. of its own, joined with the bridge by a cable u0
- * = v0 with a bucket at each end.
+ * With groups every group has a bridge g0, g1, .. of its own, joined to the central bridge by a
+ * cable u0 = v0 with a bucket at each end.
  *
- * The machine's own interfaces are not touched: even the bridge has a namespace of its own. A token
- * bucket at each end of a cable limits both directions. Its depth is a millisecond of the rate:
- * small, because a full bucket passes at the speed of memory, yet from 550 Mbit/s on enough for a
- * whole 64-KiB packet of the kernel's (a shallower one cuts them, which is right and costs time)
- * and for timers that come late. Its queue holds 20 ms, as a switch with deep buffers. Like a
- * switch the bridge does not look into packets (the kernel's default is to take them through its
- * packet filter, empty as it is). The invariant that makes cleaning simple: everything we make
- * lives in namespaces whose names begin with tutti-lab- and our process number, and goes with
- * them. */
+ * The machine's own interfaces are not touched: even the bridge has a namespace of its own. A
+ * token bucket at each end of a cable limits both directions. Its depth is a millisecond of the
+ * rate: small, because a full bucket passes at the speed of memory, yet from 550 Mbit/s on
+ * enough for a whole 64-KiB packet of the kernel's (a shallower one cuts them, which is right
+ * but costs time) and for timers that come late. Its queue holds 20 ms, as a switch with deep
+ * buffers. Like a switch, the bridge does not look into packets (by default the kernel passes
+ * them through its packet filter, even when that is empty).
+ *
+ * The invariant that makes cleaning simple: everything we make lives in namespaces whose names
+ * begin with tutti-lab- and our process number, and disappears with them. */
 #include "launch/lab_net.h"
 
 #include <ctype.h>
@@ -44,8 +45,8 @@ extern char **environ;
 static const char name_start[] = "tutti-lab-", names_dir[] = "/var/run/netns";
 enum { TOOL_WORDS = 24 };
 
-/* Runs a tool to its end, in a group of its own: Ctrl-C must not interrupt building or cleaning
- * half-way. */
+/* Runs a tool to its end, in a process group of its own: Ctrl-C must not interrupt building or
+ * cleaning half-way. */
 static bool run_tool(const char *const *argv)
 {
     posix_spawnattr_t attr;
@@ -57,7 +58,7 @@ static bool run_tool(const char *const *argv)
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     int e = posix_spawnp(&pid, argv[0], NULL, &attr, (char *const *)argv, environ);
-    if (e == ENOENT) { /* root's PATH may lack it */
+    if (e == ENOENT) { /* PATH of root may lack /usr/sbin */
         char path[64];
         snprintf(path, sizeof path, "/usr/sbin/%s", argv[0]);
         e = posix_spawn(&pid, path, NULL, &attr, (char *const *)argv, environ);
@@ -73,7 +74,8 @@ static bool run_tool(const char *const *argv)
     return status == 0;
 }
 
-/* A command line, split at its spaces; says which one failed (the tool itself has said why). */
+/* Runs a command line, split at its spaces; prints the one that failed (the tool itself has
+ * printed why). */
 __attribute__((format(printf, 1, 2))) static bool tool(const char *fmt, ...)
 {
     char text[512], words[512], *at = words;
@@ -93,7 +95,7 @@ __attribute__((format(printf, 1, 2))) static bool tool(const char *fmt, ...)
 
 /* ---- removing ---- */
 
-/* SIGKILL to every process in the namespace; how many there were. */
+/* Sends SIGKILL to every process in the namespace; returns how many there were. */
 static unsigned kill_inside(const struct stat *netns)
 {
     DIR *proc = opendir("/proc");
@@ -115,21 +117,22 @@ static unsigned kill_inside(const struct stat *netns)
     return found;
 }
 
+/* Kills until nothing is left inside (at most a second), then removes the name. */
 static void remove_namespace(const char *name)
 {
     char path[300];
     struct stat netns, dir;
     snprintf(path, sizeof path, "%s/%s", names_dir, name);
-    /* else only a name: no namespace */
+    /* otherwise it is only a name, without a namespace */
     bool mounted = !stat(path, &netns) && !stat(names_dir, &dir) && netns.st_dev != dir.st_dev;
     for (int tries = 0; mounted && tries < 50 && kill_inside(&netns); tries++)
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    umount2(path, MNT_DETACH); /* what ip netns del does */
+    umount2(path, MNT_DETACH); /* as ip netns del does */
     if (unlink(path) && errno != ENOENT)
         fprintf(stderr, "tutti lab: %s cannot be removed: %s\n", path, strerror(errno));
 }
 
-/* The process a namespace is named after; 0: it is not one of a lab. */
+/* The process that a namespace is named after; 0: it is not a lab's. */
 static pid_t maker_of(const char *name)
 {
     size_t start = sizeof name_start - 1;
@@ -165,7 +168,7 @@ static void remove_all(int (*which)(const struct dirent *d))
 void launch_lab_sweep(void)
 {
     remove_all(of_dead);
-    remove_all(of_own); /* a dead one that had our number */
+    remove_all(of_own); /* left by a dead lab that had our process number */
 }
 
 void launch_lab_close(struct lab_net *net)
@@ -181,6 +184,7 @@ void launch_lab_close(struct lab_net *net)
 
 /* ---- building ---- */
 
+/* Limits what `dev` sends. 2e9: tc takes a 32-bit number. */
 static bool lab_net_shape(const char *netns, const char *dev, double rate_bytes)
 {
     double depth = rate_bytes * 1e-3 < 8192 ? 8192 : rate_bytes * 1e-3;
@@ -189,8 +193,9 @@ static bool lab_net_shape(const char *netns, const char *dev, double rate_bytes)
                 dev, rate_bytes * 8, depth, depth + queue < 2e9 ? depth + queue : 2e9);
 }
 
-/* Bridges of the namespace pass packets on unseen. A child does it, which may go there; where there
- * is no such filter there is nothing to switch off. */
+/* Makes bridges of the namespace pass packets on without the packet filter. A child does it,
+ * because entering the namespace changes the process; where there is no such filter there is
+ * nothing to do. */
 static void switch_filter_off(const char *net)
 {
     static const char *const which[] = {"iptables", "ip6tables", "arptables"};
@@ -220,7 +225,7 @@ static bool make_bridge(const char *net, const char *name)
            tool("ip -n %s link set %s up", net, name);
 }
 
-/* The switch of a group and its uplink. */
+/* Makes the switch of a group and its uplink. */
 static bool make_group(const char *net, uint32_t g, double uplink_bytes)
 {
     char name[16], up[16], down[16];
@@ -234,7 +239,7 @@ static bool make_group(const char *net, uint32_t g, double uplink_bytes)
            tool("ip -n %s link set %s master bridge up", net, down);
 }
 
-/* On the switch `at`. */
+/* Connects node i to the switch `at`: a veth cable, shaped at both ends. */
 static bool connect_node(const struct lab_node *n, uint32_t i, const char *net, const char *at)
 {
     char port[16];
@@ -247,6 +252,7 @@ static bool connect_node(const struct lab_node *n, uint32_t i, const char *net, 
            tool("ip -n %s link set lo up", n->name) && tool("ip -n %s link set eth0 up", n->name);
 }
 
+/* Makes the namespace and keeps a descriptor of it, with which ranks enter it. */
 static bool make_node(struct lab_node *n)
 {
     char path[128];
@@ -259,6 +265,7 @@ static bool make_node(struct lab_node *n)
     return n->netns >= 0;
 }
 
+/* Sets names, addresses and the text of /etc/hosts. The text is complete only after fclose. */
 static bool name_nodes(struct lab_net *net, const double *rates)
 {
     size_t len;
@@ -282,6 +289,7 @@ static bool name_nodes(struct lab_net *net, const double *rates)
     return true;
 }
 
+/* After a failure the caller still calls launch_lab_close, which removes what was made so far. */
 bool launch_lab_open(struct lab_net *ret, const struct lab_want *want)
 {
     char net[48], at[16] = "bridge";

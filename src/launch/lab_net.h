@@ -1,5 +1,5 @@
 /* lab_net.h - an emulated network: hosts as network namespaces on one switch, or on a switch per
- * group, links shaped to a rate. Needs root and the ip and tc tools. */
+ * group, with links shaped to a rate. Needs root and the tools ip and tc. */
 #ifndef CLI_LAB_NET_H
 #define CLI_LAB_NET_H
 
@@ -14,10 +14,10 @@ struct lab_node {
     char address[16];  /* 10.77.0.(I+1) */
     double rate_bytes; /* of its link, each way, per second */
     int netns;         /* descriptor of the namespace; -1: not made */
-    const char *hosts; /* what its /etc/hosts says */
+    const char *hosts; /* the text of its /etc/hosts */
 };
 
-/* What is wanted. Rates are bytes per second, each way. */
+/* The network that is wanted. Rates are bytes per second in each direction. */
 struct lab_want {
     uint32_t nodes, groups;           /* groups 0: all hosts on one switch */
     double rates[LAB_MAX_NODES];      /* by host */
@@ -31,16 +31,16 @@ struct lab_net {
     char *hosts; /* all names and addresses */
 };
 
-/* Removes what labs left that were killed: namespaces named after a process that no longer exists,
- * and what runs in them. */
+/* Removes what killed labs have left: namespaces named after a process that no longer exists,
+ * and the processes in them. */
 void launch_lab_sweep(void);
-/* Makes the network. False after the complaint was printed, or when a signal that ends jobs
- * came in between; what was made is there for launch_lab_close in any case. */
+/* Makes the network. False after a complaint was printed, or when a signal that ends jobs came
+ * meanwhile. Call launch_lab_close in any case: it removes what was made. */
 bool launch_lab_open(struct lab_net *ret, const struct lab_want *want);
-/* Ends whatever runs in the namespaces and removes them. */
+/* Ends the processes in the namespaces and removes them. */
 void launch_lab_close(struct lab_net *net);
-/* Makes the calling process one of the node's (struct sup_rank's enter): network, host name,
- * /etc/hosts, /dev/shm and System V objects are the node's own; other files and process numbers are
- * the machine's. */
+/* Moves the calling process into a node (the `enter` of struct sup_rank): network, host name,
+ * /etc/hosts, /dev/shm and System V objects are the node's own; other files and process numbers
+ * are the machine's. */
 int launch_lab_enter(const void *node, const char **ret_what);
 #endif

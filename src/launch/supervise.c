@@ -9,12 +9,15 @@
  *      '--all ended--> RESTING --2 s--> (over)
  *             (what ranks left in their groups, output still in pipes)
  *
- * From every phase the end of the last rank leads to RESTING. A rank that was killed takes its
- * peers with it within microseconds (their connections break and they exit with errors of their
- * own), and the kernel does not tell in which order children ended; hence SETTLING: of those that
- * ended within a moment, one that was killed is named before one that exited. A rank that raises an
- * exception often ends after those that hear of it: where ranks have noted who is to blame, that
- * one is named, and waited for a second. One loop waits for signals, output and the time. */
+ * From every phase the end of the last rank leads to RESTING.
+ *
+ * Which rank is named: a rank that is killed takes its peers with it within microseconds (their
+ * connections break and they exit with errors of their own), and the kernel does not tell in which
+ * order children ended; hence SETTLING: of those that ended within a moment, one that was killed is
+ * named before one that exited. A rank that raises an exception often ends after those that notice
+ * it: when ranks have noted which rank is to blame, that one is named, and waited for a second.
+ *
+ * One thread and one loop: it waits for signals (signalfd), output and the time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,17 +36,20 @@
 static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND,
                       end_ns = 2 * SECOND, kill_ns = 5 * SECOND, rest_ns = 2 * SECOND;
 
+/* In the order of severity: a phase is only entered from a lower one, except back to RUNNING
+ * from AWAITING. Comparisons like phase < SETTLING depend on it. */
 enum phase { RUNNING, AWAITING, STOPPING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
 
-/* What the ranks have noted first (base/blame.h). */
+/* The first note of the ranks (base/blame.h). */
 struct blame {
-    uint32_t rank; /* size: nobody */
-    bool verdict;  /* calls returned it: who is blamed should end */
-    bool unheard;  /* noted by some rank: results are wrong, and no call could say so */
+    uint32_t rank; /* the blamed rank; size: none */
+    bool verdict;  /* calls returned it: the blamed rank should end */
+    bool unheard;  /* noted by some rank: results are wrong, and no call could report it */
     bool all;      /* all ranks have the same reason */
     char text[512];
 };
 
+/* The state of the supervisor. due_ns: when next_phase is called; 0: never. */
 struct sup {
     const struct sup_job *job;
     struct sup_live *live;
@@ -53,13 +59,13 @@ struct sup {
     enum phase phase;
     uint64_t due_ns, failed_ns;
     uint32_t left;      /* ranks that have not ended */
-    uint32_t turns;     /* looks at those that have */
-    uint32_t culprit;   /* once named; else size */
-    struct blame blame; /* as it was when the culprit was named */
+    uint32_t turns;     /* rounds of waitpid so far */
+    uint32_t culprit;   /* the rank that was named; size: none yet */
+    struct blame blame; /* the notes when the culprit was named */
     int stopped_by;     /* the signal that asked the job to end; 0: none */
-    bool rested;        /* what the ranks left was killed */
-    bool dropped;       /* everything was killed as hard as we can */
-    bool ended_by_us;   /* ranks did not end in time */
+    bool rested;        /* leftovers of the ranks were killed */
+    bool dropped;       /* everything was sent SIGKILL directly */
+    bool ended_by_us;   /* ranks did not end in time by themselves */
     bool terminated;    /* SIGTERM came */
     unsigned interrupts;
 };
@@ -77,7 +83,7 @@ static void enter_phase(struct sup *s, enum phase phase, uint64_t due_ns)
     s->due_ns = due_ns;
 }
 
-/* How long ranks have to end by themselves, in seconds. */
+/* How long ranks have to end by themselves, in seconds, for messages. */
 static double patience(const struct sup *s)
 {
     return (double)(s->job->timeout_ns + report_ns) / (double)SECOND;
@@ -88,8 +94,8 @@ static bool failed(const struct sup_live *l)
     return l->ended && l->status != 0;
 }
 
-/* The signal a rank died of, 0: it exited. A shell on another host tells a signal as 128 + its
- * number. */
+/* The signal that a rank died of; 0: it exited. The shell on another host reports a signal as
+ * 128 + its number. */
 static int death_of(const struct sup *s, uint32_t rank)
 {
     int status = s->live[rank].status;
@@ -99,7 +105,8 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* A line of theirs, "[hint |unheard ]2 of 4: sentence"; false: it says something else. */
+/* Parses a note, "[hint |unheard ]2 of 4: sentence" or "... all of 4: ..."; false for other
+ * lines (cli_speaks writes to the same file). */
 static bool read_note(const char *line, uint32_t job_size, struct blame *ret)
 {
     static const char *const words[] = {"", "hint ", "unheard "};
@@ -123,6 +130,8 @@ static bool read_note(const char *line, uint32_t job_size, struct blame *ret)
     return false;
 }
 
+/* The first note in the file, and whether any note is "unheard". Long lines come in pieces: only
+ * their beginnings are parsed. */
 static struct blame read_blame(const struct sup *s)
 {
     char path[64], line[640];
@@ -143,8 +152,8 @@ static struct blame read_blame(const struct sup *s)
     return best;
 }
 
-/* Whom the ranks blame, if it failed; the first of those that were killed, else of those that
- * exited; of several in one turn the lowest. */
+/* The rank to name: the blamed one if it failed; else the first of those that were killed; else
+ * the first of those that exited. Among those of one round of waitpid the lowest. */
 static uint32_t find_culprit(const struct sup *s)
 {
     uint32_t best = s->job->size;
@@ -173,6 +182,7 @@ static const char *name_rank(const struct sup *s, uint32_t r, char who[160])
     return who;
 }
 
+/* Prints one line about the culprit, and about the blamed rank when that is another. */
 static void say_culprit(const struct sup *s)
 {
     uint32_t r = s->culprit, blamed = s->blame.rank;
@@ -198,21 +208,21 @@ static void say_culprit(const struct sup *s)
     fputc('\n', stderr);
 }
 
-/* The one to blame has not ended yet. */
+/* Is the blamed rank still running? Then it may be about to fail itself. */
 static bool awaits_blamed(const struct sup *s)
 {
     struct blame b = read_blame(s);
     return b.rank < s->job->size && !s->live[b.rank].ended;
 }
 
-/* Calls have failed by a rank that still runs. */
+/* Have calls failed because of a rank that still runs? */
 static bool blames_running(const struct sup *s)
 {
     struct blame b = read_blame(s);
     return b.verdict && b.rank < s->job->size && !s->live[b.rank].ended;
 }
 
-/* Whoever the ranks blame should have ended by now. */
+/* Names the blamed rank, which should have ended by now. */
 static void name_hanging(struct sup *s)
 {
     char who[160];
@@ -224,7 +234,7 @@ static void name_hanging(struct sup *s)
             s->job->name, name_rank(s, s->culprit, who), patience(s), s->blame.text);
 }
 
-/* All ranks have ended well, as far as they know. */
+/* All ranks have exited with status 0: did one note that results are wrong? */
 static void name_unheard(struct sup *s)
 {
     s->blame = read_blame(s);
@@ -235,7 +245,7 @@ static void name_unheard(struct sup *s)
             s->job->name, s->blame.text);
 }
 
-/* Ranks of this tool that all ended alike have said why. */
+/* Ranks of this tool that all exited with the same status have printed their reason themselves. */
 static bool is_told(const struct sup *s)
 {
     const struct sup_live *first = &s->live[0];
@@ -256,8 +266,8 @@ static void name_culprit(struct sup *s)
         say_culprit(s);
 }
 
-/* "0, 1, 3 and 12 more" of the ranks other than the culprit for which `is` holds; false when there
- * are none. */
+/* Writes "0, 1, 3 and 12 more": the ranks, without the culprit, for which `is` holds. False when
+ * there are none. */
 static bool list_ranks(const struct sup *s, bool (*is)(const struct sup_live *l), char *buf,
                        size_t cap)
 {
@@ -285,12 +295,12 @@ static bool was_told(const struct sup_live *l)
     return l->told;
 }
 
-/* What became of the others. */
+/* Says what became of the other ranks. */
 static void say_rest(struct sup *s)
 {
     char which[160];
     if (s->stopped_by)
-        s->culprit = s->job->size; /* nobody is left out below */
+        s->culprit = s->job->size; /* list all ranks below */
     else if (is_told(s) || (s->blame.all && !death_of(s, s->culprit)))
         return;
     if (!s->stopped_by && list_ranks(s, failed_too, which, sizeof which))
@@ -300,6 +310,7 @@ static void say_rest(struct sup *s)
                 patience(s), which);
 }
 
+/* Sends a signal that ends ranks, to them and all that they started. */
 static void end_all(struct sup *s, int sig)
 {
     for (uint32_t r = 0; r < s->job->size; r++) {
@@ -308,7 +319,8 @@ static void end_all(struct sup *s, int sig)
     }
 }
 
-/* Without a word to the other side of an ssh: that learns it from the end of its input. */
+/* SIGKILL to our own children only. The other side of an ssh learns it from the end of its
+ * input. */
 static void drop_all(struct sup *s)
 {
     s->dropped = true;
@@ -317,7 +329,8 @@ static void drop_all(struct sup *s)
             kill(s->live[r].own_group ? -s->live[r].pid : s->live[r].pid, SIGKILL);
 }
 
-/* The terminal's own signals have reached rank 0 already when it shares our group. */
+/* Forwards a signal to all ranks. A rank in our own group has got the terminal's signals
+ * (SI_KERNEL) already. */
 static void supervise_forward(struct sup *s, const struct signalfd_siginfo *info)
 {
     int sig = (int)info->ssi_signo;
@@ -326,6 +339,7 @@ static void supervise_forward(struct sup *s, const struct signalfd_siginfo *info
             launch_signal(&s->live[r], sig, sig == SIGINT || sig == SIGTSTP || sig == SIGCONT);
 }
 
+/* The user insists: kill now. */
 static void kill_all(struct sup *s)
 {
     end_all(s, SIGKILL);
@@ -335,6 +349,8 @@ static void kill_all(struct sup *s)
         s->phase = OVER;
 }
 
+/* A second SIGINT or SIGTERM kills; the first is forwarded. The first ending signal is
+ * remembered as the reason, unless a rank had failed before it. */
 static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
 {
     int sig = (int)info->ssi_signo;
@@ -353,7 +369,8 @@ static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
         raise(SIGSTOP); /* SIGCONT, which wakes us, is forwarded in its turn */
 }
 
-/* A rank has ended; whoever it is that waitpid tells about may also be an orphan of one. */
+/* Notes the end of a rank. A pid that is no rank's is an orphan of one (we are the subreaper)
+ * and needs nothing more. */
 static void supervise_bury(struct sup *s, pid_t pid, int status)
 {
     bool ended_well = false;
@@ -365,6 +382,7 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
         l->status = status;
         l->turn = s->turns;
         s->left--;
+        /* A rank that was killed could not clean up after itself. */
         if (WIFSIGNALED(status))
             launch_signal_rest(l, SIGKILL);
         if (failed(l) && s->phase < SETTLING) {
@@ -397,6 +415,7 @@ static void serve_signals(struct sup *s)
     }
 }
 
+/* Signals what is left in the ranks' groups (0: only looks); true when nothing is. */
 static bool groups_empty(const struct sup *s, int sig)
 {
     bool empty = true;
@@ -405,12 +424,12 @@ static bool groups_empty(const struct sup *s, int sig)
     return empty;
 }
 
-/* The time of the phase is over. */
+/* The time of the present phase is over. */
 static void next_phase(struct sup *s, uint64_t now)
 {
     switch (s->phase) {
     case AWAITING:
-        if (!blames_running(s)) { /* it has ended well, so that nobody is waited for in vain */
+        if (!blames_running(s)) { /* it has ended well meanwhile */
             enter_phase(s, RUNNING, 0);
             break;
         }
@@ -441,7 +460,7 @@ static void next_phase(struct sup *s, uint64_t now)
         end_all(s, SIGKILL);
         enter_phase(s, KILLING, now + kill_ns);
         break;
-    /* an ssh whose other side does not answer, at most once; beyond that nothing helps */
+    /* an ssh whose other side does not answer is killed here, once; after that nothing helps */
     case KILLING:
         if (s->dropped)
             enter_phase(s, OVER, 0);
@@ -449,7 +468,7 @@ static void next_phase(struct sup *s, uint64_t now)
             enter_phase(s, KILLING, now + kill_ns);
         drop_all(s);
         break;
-    case RESTING: /* what came is still shown, however long its reader takes */
+    case RESTING: /* output that has arrived is still shown, however slow its reader is */
         groups_empty(s, SIGKILL);
         launch_screen_cut(&s->screen);
         s->due_ns = s->rested ? 0 : now + SECOND;
@@ -461,6 +480,7 @@ static void next_phase(struct sup *s, uint64_t now)
     }
 }
 
+/* Invariant on return: either the phase is OVER, or due_ns or an event will change it. */
 static void supervise_advance(struct sup *s)
 {
     uint64_t now = now_ns();
@@ -477,6 +497,7 @@ static void supervise_advance(struct sup *s)
         enter_phase(s, OVER, 0);
 }
 
+/* Milliseconds until due_ns for poll, rounded up so that it does not return early. */
 static int wait_ms(const struct sup *s)
 {
     uint64_t now = now_ns();
@@ -501,7 +522,7 @@ static void watch(struct sup *s)
     }
 }
 
-/* Starts all, or none. */
+/* Starts all ranks, or none: after a failure those already started are killed and reaped. */
 static bool start_all(struct sup *s)
 {
     const struct sup_job *job = s->job;
@@ -525,6 +546,8 @@ static bool start_all(struct sup *s)
     return true;
 }
 
+/* As a subreaper we become the parent of the ranks' orphans, so that they can be found and
+ * ended. */
 static bool supervise_prepare(struct sup *s)
 {
     size_t n = s->job->size;
@@ -536,6 +559,7 @@ static bool supervise_prepare(struct sup *s)
     return s->signals >= 0 && s->live && s->fds && s->screen.streams;
 }
 
+/* The exit code, after the last messages. */
 static int verdict(struct sup *s)
 {
     bool well = s->culprit == s->job->size && !s->left;

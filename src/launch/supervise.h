@@ -1,21 +1,21 @@
 /* supervise.h - several processes as one job: started together, watched, signalled and ended
  * together. run and lab share it.
  *
- * The rules: standard input belongs to rank 0. SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and
+ * The rules. Standard input belongs to rank 0. SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and
  * SIGUSR2 are forwarded to all ranks; the second SIGINT or SIGTERM kills, and so does timeout_ns
- * plus a second after SIGTERM. A rank that exits with a status other than 0 or is killed makes the
- * job fail and is named; the survivors may go on for timeout_ns plus a second, because they have an
- * error to report, then they get SIGTERM and two seconds later SIGKILL. A rank that the others
- * blame and that still runs that long after the first of them has ended is ended the same way. No
- * rank outlives the launcher, even when that is killed. What a rank leaves running in its process
- * group gets two seconds after the last rank. */
+ * plus a second after SIGTERM. A rank that exits with a status other than 0, or is killed, makes
+ * the job fail and is named; the survivors may go on for timeout_ns plus a second, because they
+ * have an error to report; then they get SIGTERM, and two seconds later SIGKILL. A rank that the
+ * others blame, and that still runs that long after the first of them has ended, is ended in the
+ * same way. No rank outlives the launcher, even when that is killed. Processes that a rank
+ * leaves in its group get two seconds after the last rank. */
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a rank's standard output or error goes. SHOWN: line by line behind "[rank] ". */
+/* Where a rank's standard output or error goes. SHOWN: line by line, each line after "[rank] ". */
 enum sup_output { SUP_INHERITED, SUP_DISCARDED, SUP_SHOWN_ON_STDOUT, SUP_SHOWN_ON_STDERR };
 
 /* One rank before it starts. Everything is borrowed until launch_supervise returns. */
@@ -23,32 +23,32 @@ struct sup_rank {
     char **argv, **env;
     const char *host; /* for messages; NULL: omit from messages */
     enum sup_output out, err;
-    /* argv is a way to another host (ssh): its standard input takes `hello`, then names of signals,
-     * a line each; end of file ends the rank */
+    /* argv is a connection to another host (ssh): its standard input takes `hello`, then names
+     * of signals, a line each; its end of file ends the rank */
     bool remote;
     const char *hello;
-    /* Called in the new process before the program is executed: 0, or -1 with errno and *ret_what
-     * set. May be NULL. */
+    /* Called in the new process before the program is executed. Returns 0, or -1 with errno and
+     * *ret_what set. May be NULL. */
     int (*enter)(const void *ctx, const char **ret_what);
     const void *ctx;
 };
 
 struct sup_job {
-    const char *name; /* of the command, for messages */
+    const char *name; /* the command's name, for messages */
     struct sup_rank *ranks;
     uint32_t size;
     uint64_t timeout_ns;
-    int verdict_fd; /* where ranks note who is to blame: TUTTI_VERDICT */
-    bool own;       /* the program is this tool, whose exit codes are ours */
+    int verdict_fd; /* where ranks note which rank is to blame (TUTTI_VERDICT) */
+    bool own;       /* the program is this tool: its exit codes are ours */
 };
 
-/* From here on the signals above wait for launch_supervise, so that what was made before it is
- * always taken down. */
+/* From now on the signals above wait for launch_supervise, so that what is made before it is
+ * always removed again. */
 void launch_hold_signals(void);
-/* Has one of those that end a job arrived since? */
+/* Has one of the signals that end a job arrived since? */
 bool launch_is_stopped(void);
-/* Runs the job to its end and says what went wrong. Returns the exit code: CLI_OK, CLI_NO when a
- * rank failed (ranks of this tool that all ended alike: their own), CLI_USAGE when the program
- * cannot be started. Needs launch_hold_signals first. */
+/* Runs the job to its end and prints what went wrong. Returns the exit code: CLI_OK; CLI_NO when
+ * a rank failed (ranks of this tool that all ended alike: their own code); CLI_USAGE when the
+ * program cannot be started. launch_hold_signals must have been called. */
 int launch_supervise(const struct sup_job *job);
 #endif

@@ -1,4 +1,4 @@
-/* supervise_int.h - what the files of the supervisor share. */
+/* supervise_int.h - what the files of the supervisor share. One thread uses all of it. */
 #ifndef CLI_SUPERVISE_PARTS_H
 #define CLI_SUPERVISE_PARTS_H
 
@@ -11,6 +11,7 @@
 
 /* ---- supervise_output.c: lines of many streams on two descriptors, never mixed ---- */
 
+/* A rank's pipe and the bytes of it that were not written yet. */
 struct sup_stream {
     int fd; /* our end of the rank's pipe; -1: ended */
     int to; /* STDOUT_FILENO or STDERR_FILENO */
@@ -19,52 +20,59 @@ struct sup_stream {
     size_t from, len; /* unwritten bytes: buf[from .. from + len) */
 };
 
+/* All streams, and the two descriptors that they share. */
 struct sup_screen {
     struct sup_stream *streams;
     size_t count;
     struct {
-        struct sup_stream *now; /* whose line is being written; NULL: between lines */
-        size_t done, line;      /* bytes of prefix and line written, and the line's length */
-        size_t turn;            /* who was last */
-        bool broken;            /* nobody reads it any more */
+        struct sup_stream *now; /* the stream whose line is being written; NULL: between lines */
+        size_t done, line;      /* bytes written of prefix and line; the line's length */
+        size_t turn;            /* the stream that was last */
+        bool broken;            /* its reader has gone */
     } outlets[2];               /* standard output, standard error */
 };
 
-/* Makes a pipe whose lines will appear on `to`; *ret_fd is the rank's end (the caller closes it).
- * The screen has room for it. */
+/* Makes a pipe whose lines will appear on `to`. *ret_fd is the rank's end, which the caller
+ * closes. The screen must have room for one more stream. */
 bool launch_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd);
-/* Adds what is to be waited for to fds; returns how many (at most count + 2). */
+/* Adds what poll should wait for to fds; returns how many (at most count + 2). */
 size_t launch_screen_poll(struct sup_screen *s, struct pollfd *fds);
 void launch_screen_serve(struct sup_screen *s, const struct pollfd *fds, size_t n);
 bool launch_screen_idle(const struct sup_screen *s); /* all streams ended, everything written */
-/* whoever still holds a pipe is not waited for; what came is still written */
+/* Closes our ends of all pipes, whoever still holds the other ones; what has arrived is still
+ * written. */
 void launch_screen_cut(struct sup_screen *s);
 void launch_screen_close(struct sup_screen *s);
 
 /* ---- supervise_start.c: from struct sup_rank to a process ---- */
 
+/* A rank that was started. */
 struct sup_live {
     pid_t pid; /* 0: not started */
     bool ended;
-    /* pid is also the group; otherwise it shares ours, and the terminal's signals */
+    /* pid is also its process group; otherwise it shares ours, and gets the terminal's signals */
     bool own_group;
-    bool told;     /* we sent a signal that ends it */
-    int control;   /* remote: the pipe to its standard input; else -1 */
-    int status;    /* as of waitpid, once ended */
-    uint32_t turn; /* ended as the how manieth; those that ended between two looks have the same */
+    bool told;   /* we sent it a signal that ends it */
+    int control; /* remote: the pipe to its standard input; else -1 */
+    int status;  /* as of waitpid, once ended */
+    /* the round of waitpid in which it ended: ranks of one round cannot be ordered */
+    uint32_t turn;
 };
 
-/* errno-style failure: what could not be done, and why. */
+/* A failure: what could not be done, and its errno. */
 struct sup_trouble {
     char what[64];
     int why;
 };
 
+/* Starts one rank. False with *ret_trouble when the program could not be executed; nothing is
+ * left then. */
 bool launch_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *screen,
                   struct sup_live *ret, struct sup_trouble *ret_trouble);
-/* To the rank, and with `all` to everything it started. Safe on ranks that have ended. */
+/* Sends a signal to the rank, and with `all` to everything in its group. Does nothing for ended
+ * ranks. */
 void launch_signal(struct sup_live *l, int sig, bool all);
-/* Kills what an ended rank left in its group; false when there is nothing. With sig 0 it only
+/* Signals what an ended rank has left in its group; false when there is nothing. sig 0 only
  * looks. */
 bool launch_signal_rest(const struct sup_live *l, int sig);
 

@@ -1,15 +1,15 @@
-/* supervise_output.c - the ranks' lines on our two descriptors, each behind its rank, never mixed.
+/* supervise_output.c - the ranks' lines on our two descriptors, each after its rank, never mixed.
  *
  *     rank 0 stdout --pipe--> buffer --.
  *     rank 1 stdout --pipe--> buffer ---+--> one line at a time --> standard output
  *     rank 2 stdout --pipe--> buffer --'
  *
- * An outlet takes a line from one stream and does not turn to the next before that line is out;
- * streams get their turns in a circle. A line is shown when it is complete, when its stream ends (a
- * newline is added) or when it fills the buffer (it is broken there). Nothing blocks: pipes are
- * read only when there is room, and written only what poll promises (a page), so that signals are
- * served while nobody reads. A reader that went away (head) is passed on: the ranks' pipes are
- * closed and they learn it as if they wrote themselves. */
+ * An outlet takes a line from one stream and does not turn to the next before that line is
+ * written; streams take turns. A line is shown when it is complete, when its stream ends (a
+ * newline is added), or when it fills the buffer (it is broken there). Nothing blocks: pipes are
+ * read only when there is room, and only as much is written as poll promises (a page), so that
+ * signals are served while nobody reads. A reader that went away (head) is passed on: the ranks'
+ * pipes are closed, and their writes fail as if they wrote to it themselves. */
 #include "launch/supervise_int.h"
 
 #include <assert.h>
@@ -41,7 +41,7 @@ bool launch_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd)
         free(buf);
         return false;
     }
-    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* our end only */
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* our end only: the rank's must block as usual */
     *n = (struct sup_stream){.fd = ends[0], .to = to, .buf = buf};
     snprintf(n->prefix, sizeof n->prefix, "[%u] ", rank);
     s->count++;
@@ -49,7 +49,7 @@ bool launch_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd)
     return true;
 }
 
-/* Bytes of the next line that may be shown, with its newline if it has one; 0: none yet. */
+/* Length of the next line that may be shown, with its newline if it has one; 0: none yet. */
 static size_t line_of(const struct sup_stream *s)
 {
     const char *start = s->buf + s->from, *end = memchr(start, '\n', s->len);
@@ -58,7 +58,8 @@ static size_t line_of(const struct sup_stream *s)
     return s->fd < 0 || s->len == BUFFER ? s->len : 0;
 }
 
-/* Looks for a line for the outlet, starting behind the stream that was last. */
+/* Chooses the next line for the outlet, beginning after the stream that was last. False: no
+ * line. */
 static bool supervise_output_choose(struct sup_screen *s, int to)
 {
     for (size_t k = 1; k <= s->count; k++) {
@@ -74,7 +75,7 @@ static bool supervise_output_choose(struct sup_screen *s, int to)
     return false;
 }
 
-/* Nobody reads the outlet: its streams end and what they hold is forgotten. */
+/* Nobody reads the outlet any more: its streams end, and what they hold is dropped. */
 static void give_up(struct sup_screen *s, int to)
 {
     s->outlets[to - 1].broken = true;
@@ -86,7 +87,8 @@ static void give_up(struct sup_screen *s, int to)
         }
 }
 
-/* Up to a page of prefix, line and the newline it may lack, from byte `done` on. */
+/* Fills v with up to a page of prefix, line and the newline that it may lack, from byte `done`
+ * on. Returns the number of parts; 0: everything is written. */
 static int supervise_output_gather(const struct sup_stream *s, size_t line, size_t done,
                                    struct iovec v[3])
 {
@@ -107,7 +109,7 @@ static int supervise_output_gather(const struct sup_stream *s, size_t line, size
     return n;
 }
 
-/* One write; poll has promised that it does not block. */
+/* Makes one write; poll has promised that it does not block. */
 static void supervise_output_show(struct sup_screen *s, int to)
 {
     struct iovec v[3];
@@ -128,6 +130,7 @@ static void supervise_output_show(struct sup_screen *s, int to)
     s->outlets[to - 1].now = NULL;
 }
 
+/* Reads once. When the buffer's end is reached, the unwritten bytes move to its beginning. */
 static void supervise_output_fill(struct sup_stream *s)
 {
     if (s->from && s->from + s->len == BUFFER) {
@@ -142,7 +145,8 @@ static void supervise_output_fill(struct sup_stream *s)
         end_stream(s);
 }
 
-/* A line that is being written must stay where it is; full buffers wait. */
+/* May the stream be read? Not when its buffer is full, nor when making room would move a line
+ * that is being written. */
 static bool has_room(const struct sup_screen *s, const struct sup_stream *st)
 {
     bool writing = s->outlets[st->to - 1].now == st;

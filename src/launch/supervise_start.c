@@ -3,11 +3,11 @@
  * Process groups. A rank leads a group of its own, so that the terminal's signals reach it once,
  * through us, and what it starts can be ended with it. The exception is rank 0 when standard input
  * is a terminal: only the foreground group may read that, so rank 0 (a debugger, a prompt) stays in
- * ours and gets the terminal's signals directly; they are not sent to it twice. A rank behind ssh
+ * our group and gets the terminal's signals directly; we do not send them again. A rank behind ssh
  * gets signals by name through its standard input, and ends when that ends.
  *
- * The new process says through a pipe that closes on exec what kept it from becoming the program: a
- * failed start is our error, not a rank's exit status. */
+ * Failures. The new process reports through a pipe, which closes on exec, what kept it from
+ * becoming the program: a failed start is our error, not a rank's exit status. */
 #include "launch/supervise_int.h"
 
 #include <errno.h>
@@ -18,24 +18,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The descriptors a new rank gets as 0, 1 and 2 (-1: keep ours), and the pipe for its complaint. */
+/* The descriptors that a new rank gets as 0, 1 and 2 (-1: keep ours), and the pipe for its
+ * report. */
 struct ends {
     int std[3];
     int report;
 };
 
+/* `held` is blocked while a job runs; `former` and `former_pipe` are what the ranks get back. */
 static sigset_t held, former;
 static struct sigaction former_pipe;
 static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
                                 SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-/* A signal that our parent had us ignore (nohup, a shell's background job) stays ignored: even
- * blocked it would otherwise reach us. */
+/* A signal that our parent made us ignore (nohup, a shell's background job) stays ignored: in
+ * `held` it would reach us through the signalfd, even though it is blocked. */
 void launch_hold_signals(void)
 {
     sigemptyset(&held);
     sigaddset(&held, SIGCHLD);
-    signal(SIGCHLD, SIG_DFL); /* ignored, children would vanish without a word */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, children would disappear unnoticed */
     for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++) {
         struct sigaction was;
         if (!sigaction(forwarded[i], NULL, &was) && was.sa_handler != SIG_IGN)
@@ -75,12 +77,14 @@ static int place_descriptors(const struct ends *e)
     return 0;
 }
 
-/* Everything between fork and the program. Returns only on failure. */
+/* Everything between fork and exec, in the child. Returns only on failure, with errno. */
 static int become(const struct sup_rank *r, const struct ends *e, pid_t launcher, bool own_group,
                   const char **ret_what)
 {
     if (own_group)
         setpgid(0, 0);
+    /* The kernel kills the rank when the launcher dies. If that happened before prctl, we have
+     * another parent already. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
         return supervise_start_fail(ret_what, "stay with the launcher");
     if (place_descriptors(e))
@@ -106,7 +110,7 @@ static void supervise_start_child(const struct sup_rank *r, const struct ends *e
     _exit(127);
 }
 
-/* The rank's end of one of its outputs. */
+/* Opens the rank's end of one of its outputs; *ret stays -1 for an inherited one. */
 static bool open_output(enum sup_output where, uint32_t rank, struct sup_screen *screen, int *ret)
 {
     switch (where) {
@@ -123,6 +127,7 @@ static bool open_output(enum sup_output where, uint32_t rank, struct sup_screen 
     return false;
 }
 
+/* Remote: a pipe with the key in it. Otherwise only rank 0 has our standard input. */
 static bool open_input(const struct sup_rank *r, uint32_t rank, int *ret, int *ret_control)
 {
     if (r->remote) {
@@ -133,7 +138,8 @@ static bool open_input(const struct sup_rank *r, uint32_t rank, int *ret, int *r
         *ret = p[0];
         *ret_control = p[1];
         fcntl(p[1], F_SETFL, O_NONBLOCK);
-        return write(p[1], r->hello, len) == (ssize_t)len; /* far less than a pipe holds */
+        /* a pipe holds far more, so that it does not block */
+        return write(p[1], r->hello, len) == (ssize_t)len;
     }
     if (rank > 0)
         *ret = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -147,7 +153,7 @@ static void shut(int *fd)
     *fd = -1;
 }
 
-/* What the new process has to say: nothing, when it is the program. */
+/* Waits for exec or a report: end of file means that the program is running. Returns true then. */
 static bool hear(int fd, struct sup_trouble *ret)
 {
     ssize_t n;
@@ -156,6 +162,7 @@ static bool hear(int fd, struct sup_trouble *ret)
     return n != sizeof *ret;
 }
 
+/* Forks, and waits until the program runs or has failed to start. */
 static bool supervise_start_launch(const struct sup_rank *r, const struct ends *e, int hear_fd,
                                    struct sup_live *l, struct sup_trouble *ret_trouble)
 {
@@ -170,7 +177,8 @@ static bool supervise_start_launch(const struct sup_rank *r, const struct ends *
     if (l->pid == 0)
         supervise_start_child(r, e, launcher, l->own_group);
     if (l->own_group)
-        setpgid(l->pid, l->pid); /* both sides: whoever comes first */
+        setpgid(l->pid, l->pid); /* both sides do it: whichever comes first */
+    /* Close our copy of the writing end, or hear() would never see the end of file. */
     shut(&ear);
     if (hear(hear_fd, ret_trouble))
         return true;
@@ -205,7 +213,7 @@ bool launch_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *sc
     return ok;
 }
 
-/* As kill -s of every shell writes it. */
+/* The name as `kill -s` of every shell takes it. */
 static const char *name_of(int sig)
 {
     static const struct {
@@ -230,8 +238,8 @@ void launch_signal(struct sup_live *l, int sig, bool all)
         kill(all && l->own_group ? -l->pid : l->pid, sig);
 }
 
-/* Orphans of a rank are our children (we are their subreaper), so the group's number still means
- * what it meant exactly when one of our children is in it. */
+/* Orphans of a rank are our children (we are the subreaper). While one of our children is in the
+ * group, the group's number cannot have been reused, so that signalling it is safe. */
 bool launch_signal_rest(const struct sup_live *l, int sig)
 {
     siginfo_t info;
