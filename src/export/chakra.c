@@ -17,6 +17,7 @@
 /* Chakra's NodeType. */
 enum { COMPUTE_NODE = 4, SEND_NODE = 5, RECEIVE_NODE = 6 };
 
+/* A growing protobuf message; failed: out of memory, and its contents are not complete. */
 struct bytes {
     struct tt_vec v; /* char */
     bool failed;
@@ -27,6 +28,7 @@ static void put(struct bytes *b, const void *data, size_t n)
     b->failed |= n && !tt_vec_push(&b->v, data, n);
 }
 
+/* Seven bits per byte, least significant first; the top bit says that more follow. */
 static void put_varint(struct bytes *b, uint64_t value)
 {
     do {
@@ -49,6 +51,7 @@ static void put_bytes(struct bytes *b, uint32_t field, const void *data, size_t 
     put(b, data, n);
 }
 
+/* `part` is a buffer for the nested message, reused between calls. */
 static void put_attribute(struct bytes *b, struct bytes *part, const char *name, uint32_t field, uint64_t value)
 {
     part->v.len = 0;
@@ -58,6 +61,7 @@ static void put_attribute(struct bytes *b, struct bytes *part, const char *name,
     b->failed |= part->failed;
 }
 
+/* data_deps: the numbers of the nodes that this one waits for. */
 static void put_waits(struct bytes *b, struct bytes *part, const struct tt_trace *t, const struct tt_node *n)
 {
     part->v.len = 0;
@@ -93,7 +97,7 @@ static void put_node(struct bytes *b, struct bytes *part, const struct tt_trace 
     put_attribute(b, part, "comm_dst", INT32, n->kind == TT_NODE_SEND ? n->peer : t->program.rank);
 }
 
-/* The message that b holds, after its length. */
+/* Writes the message that b holds, after its length as a varint. */
 static void print_message(const struct bytes *b, FILE *out)
 {
     uint64_t n = b->v.len;

@@ -1,10 +1,11 @@
-/* dot.c - the operations of all ranks and what waits for what, for Graphviz. */
+/* dot.c - a graph for Graphviz: the operations of all ranks (a cluster each), gray edges for the
+ * waits inside a rank, blue edges for messages. */
 #include <assert.h>
 
 #include "export/export.h"
 #include "export/program.h"
 
-enum { OPS_MAX = 20000 }; /* Graphviz lays out no more in a sensible time */
+enum { OPS_MAX = 20000 }; /* more take Graphviz too long to lay out */
 
 static void print_rank(const struct tt_export_program *p, FILE *out)
 {
@@ -24,6 +25,7 @@ static void print_rank(const struct tt_export_program *p, FILE *out)
     for (uint32_t i = 0; i < p->slice.nops; i++) {
         const struct tt_op *op = &p->slice.ops[i];
         if (op->kind == TT_OP_SEND)
+            /* The partner's number within its own rank. */
             fprintf(out, "  r%u_%u -> r%u_%llu [color=blue];\n", rank, i, op->peer,
                     (unsigned long long)(p->partner[tt_export_number(p->sched, rank, i)] - tt_export_number(p->sched, op->peer, 0)));
     }

@@ -11,29 +11,30 @@
 #include "sched/sched.h"
 #include "topo/topo.h"
 
-/* What can be chosen; zero is the default everywhere. A format refuses an option that it does not
- * have. */
+/* Options; zero is the default everywhere. A format refuses an option that it does not have. */
 struct tt_export_options {
-    /* msccl-xml: copies of the program on channels of their own, each on its part of the vector */
+    /* msccl-xml: copies of the program, each on its own channels and its own part of the vector */
     uint32_t instances;
     const char *protocol; /* msccl-xml, msccl-json: Simple, LL, LL128 */
-    const char *target;   /* msccl-xml: whose limits hold: msccl, azure or rccl */
+    const char *target;   /* msccl-xml: the engine whose limits hold: msccl, azure or rccl */
     const char *channel;  /* msccl-json: memory or port */
-    uint64_t min_bytes;   /* msccl-xml, msccl-json: sizes the engine may use it for ... */
-    uint64_t max_bytes;   /* ... 0: without limit */
+    uint64_t min_bytes;   /* msccl-xml, msccl-json: the sizes that the engine may use it for ... */
+    uint64_t max_bytes;   /* ... 0: no limit */
 };
 
+/* A format: a line of the table in table.c, defined in its own file. */
 struct tt_export_format {
     const char *name, *desc;
     const char *options; /* names of the options it takes, separated by spaces */
     bool per_rank;       /* a file for each rank, <path>.<rank>.et; otherwise one stream */
-    /* rank: which file is written (per_rank), else 0. out is a stream opened for writing bytes. */
+    /* rank: whose file is written (per_rank), else 0. out is open for writing bytes; the caller
+     * closes it and checks for write errors. */
     tutti_status (*write)(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out, struct tutti_error *err);
 };
 /* The i-th format; NULL past the last. */
 const struct tt_export_format *tt_export_get(size_t i);
 const struct tt_export_format *tt_export_find(const char *name, struct tutti_error *err);
-/* Reads "key=value" into o: TUTTI_ERR_ARG when the format has no such option or the value makes no
- * sense. Texts of `option` must live as long as o. */
+/* Parses "key=value" into o. TUTTI_ERR_ARG when the format has no such option or the value is
+ * not allowed. o keeps pointers into `option`. */
 tutti_status tt_export_option(const struct tt_export_format *f, const char *option, struct tt_export_options *o, struct tutti_error *err);
 #endif

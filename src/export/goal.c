@@ -8,13 +8,14 @@
  *     l2 requires l1
  *     }
  *
- * Reductions and copies are `calc` of no length: how long they take is the simulator's machine, not
- * the schedule's. */
+ * Reductions and copies are `calc` of length 0: their time is a property of the simulated machine,
+ * not of the schedule. */
 #include <assert.h>
 
 #include "export/export.h"
 #include "export/trace.h"
 
+/* A node, then its waits, a line each. */
 static void print_node(const struct tt_trace *t, uint64_t i, FILE *out)
 {
     const struct tt_node *n = tt_vec_at(&t->nodes, i);

@@ -1,9 +1,14 @@
-/* layout.c - chunks as units of the buffers of other engines (layout.h). */
+/* layout.c - chunks as units of the buffers of other engines (layout.h). With weights 2, 4, 2 the
+ * greatest common divisor is 2, and the chunks are 1, 2 and 1 units:
+ *
+ *     chunk     0 | 1   | 2          start[] = {0, 1, 3, 4}, units = 4
+ *     unit      0 | 1 2 | 3 */
 #include "export/layout.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+/* Euclid; greatest_divisor(0, b) is b. */
 static uint64_t greatest_divisor(uint64_t a, uint64_t b)
 {
     while (b) {
@@ -14,6 +19,7 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
+/* Engines know four collectives, and equal blocks only. */
 static tutti_status refuse(const struct tt_shape *s, const char *format, struct tutti_error *err)
 {
     switch (s->coll) {
@@ -61,12 +67,14 @@ static uint64_t start_of(const struct tt_export_layout *l, uint32_t chunk)
     return l->start ? l->start[chunk] : chunk;
 }
 
-/* Does this buffer hold the rank's own block alone? */
+/* Does this buffer hold only the rank's own block, not the whole vector? */
 static bool is_block(const struct tt_export_layout *l, uint32_t buf)
 {
     return (l->shape->coll == TUTTI_REDUCE_SCATTER && buf == TT_BUF_OUT) || (l->shape->coll == TUTTI_ALL_GATHER && buf == TT_BUF_IN);
 }
 
+/* The place of chunks [chunk, chunk + len) in the engine's buffers. A block buffer begins at the
+ * rank's first unit. */
 struct tt_export_place tt_export_place(const struct tt_export_layout *l, uint32_t rank, uint32_t buf, uint32_t chunk, uint32_t len)
 {
     const uint64_t at = start_of(l, chunk), n = start_of(l, chunk + len) - at;

@@ -1,16 +1,16 @@
 /* msccl_json.c - execution plans of MSCCL++.
  *
  * A message is a put into a place of its own in the receiver's scratch buffer, and a signal; the
- * receiver waits, then copies or adds from there. No place is used twice, so that nobody waits
- * until a place is free again. Every channel begins with a handshake, because a put must not arrive
- * before the receiver has entered the collective.
+ * receiver waits, then copies or adds from there. No place is used twice, so that no sender has to
+ * wait until a place is free again. Every channel begins with a handshake, because a put must not
+ * arrive before the receiver has entered the collective.
  *
  *     sender    put own chunk -> receiver's scratch, signal
  *     receiver  wait, reduce(own chunk, scratch) -> own chunk
  *
- * A thread block takes 64 operations. Longer programs go on in the next block, which waits for a
- * semaphore of the one before: in order, and never wrong, but without overlap inside a GPU. Written
- * from descriptions of the format. */
+ * A thread block takes 64 operations. Longer programs continue in the next block, which waits for a
+ * semaphore of the one before: correct and in order, but without overlap inside a GPU. Written from
+ * descriptions of the format. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -21,24 +21,26 @@
 
 enum { OPS_MAX = 64, SEMAPHORES_MAX = 16, CHANNELS_MAX = 16 };
 
+/* A connection of the present rank: its number is its index in plan.open. */
 struct connection {
     uint32_t peer, channel;
 };
 
 struct plan {
     const struct tt_export_options *o;
-    const char *type; /* of channels */
+    const char *type; /* the type of all channels */
     struct tt_export_program program;
     struct tt_export_layout layout;
-    /* by operation of the schedule: receives: first unit of the message's place in scratch */
+    /* by number of the operation; for receives: the first unit of the message's place in scratch */
     uint64_t *slot;
     uint64_t *scratch;  /* by rank: units of scratch in use */
     struct tt_vec open; /* struct connection, of the present rank */
     struct tt_json_writer *w;
-    uint32_t block, ops; /* the present thread block, operations in it */
-    bool stale;          /* something was written since the last nop */
+    uint32_t block, ops; /* the present thread block, and the operations in it */
+    bool stale;          /* something was written since the threads last met */
 };
 
+/* Units of all chunks of n acts. */
 static uint64_t units_of(const struct plan *p, const struct tt_act *acts, uint32_t n)
 {
     uint64_t units = 0;
@@ -47,7 +49,8 @@ static uint64_t units_of(const struct plan *p, const struct tt_act *acts, uint32
     return units;
 }
 
-/* Gives every receive of every rank its place. */
+/* Gives every receive of every rank its place in scratch, after the schedule's own scratch
+ * buffers. Senders look it up through their partner. */
 static tutti_status lay_out(struct plan *p, struct tutti_error *err)
 {
     const struct tt_sched *s = p->program.sched;
@@ -80,7 +83,8 @@ static int compare_connections(const void *a, const void *b)
     return x->channel < y->channel ? -1 : x->channel > y->channel;
 }
 
-/* Sorted, so that the n-th connection to a peer is the peer's n-th connection to this rank. */
+/* Lists the connections of the present rank. Sorted, so that the n-th connection to a peer is
+ * the peer's n-th connection to this rank. */
 static tutti_status find_connections(struct plan *p, struct tutti_error *err)
 {
     p->open.len = 0;
@@ -135,7 +139,8 @@ static void list_of_one(struct tt_json_writer *w, const char *key, uint64_t valu
 
 /* ---- thread blocks ---- */
 
-/* What every block of a rank may use: all channels, and the scratch buffer of every peer. */
+/* Begins a block. Every block of a rank may use all its channels and the scratch buffer of every
+ * peer. */
 static void open_block(struct plan *p)
 {
     struct tt_json_writer *w = p->w;
@@ -188,8 +193,8 @@ static void semaphore_op(struct plan *p, const char *name, uint64_t id)
     p->ops++;
 }
 
-/* Begins an operation; first goes on in the next block when this one has no room for it and for
- * what ends a block. */
+/* Begins an operation. When the block has no room left for it and for the release that ends a
+ * block, the program continues in the next block first. */
 static void begin_op(struct plan *p, const char *name)
 {
     if (p->ops + 2 > OPS_MAX) {
@@ -217,7 +222,8 @@ static void channel_op(struct plan *p, const char *name, uint64_t connection)
     end_op(p);
 }
 
-/* The threads of a block meet: what was written before is read after. */
+/* Lets the threads of a block meet, so that what was written before can be read after. Only when
+ * something was written. */
 static void meet(struct plan *p)
 {
     if (!p->stale)
@@ -258,7 +264,7 @@ static void put_act(struct plan *p, const struct tt_act *a, uint64_t connection,
     end_op(p);
 }
 
-/* to = from (copy), or to = with + from (re). */
+/* Writes to = from (copy), or to = with + from (re). */
 static void local_act(struct plan *p, struct tt_export_place to, const struct tt_export_place *with, struct tt_export_place from)
 {
     begin_op(p, with ? "re" : "copy");
@@ -278,6 +284,7 @@ static void local_act(struct plan *p, struct tt_export_place to, const struct tt
     p->stale = true;
 }
 
+/* The puts must read what earlier acts wrote: meet first. One signal for all of them. */
 static void write_send(struct plan *p, const struct tt_op *op, const struct tt_act *acts, uint32_t n, uint64_t number)
 {
     const uint64_t connection = connection_of(p, op);
@@ -314,6 +321,8 @@ static void write_local(struct plan *p, const struct tt_act *acts, uint32_t n)
     }
 }
 
+/* The handshake (relaxed signals and waits on all channels), then the operations in the
+ * schedule's order. */
 static void write_ops(struct plan *p)
 {
     p->block = 0;
@@ -344,6 +353,7 @@ static void write_ops(struct plan *p)
 }
 
 /* ---- ranks ---- */
+/* remote_buffers k is the scratch buffer of connection k's peer: puts name it by that number. */
 static void write_connections(struct plan *p)
 {
     struct tt_json_writer *w = p->w;
@@ -373,6 +383,8 @@ static void write_connections(struct plan *p)
     tt_json_array_end(w);
 }
 
+/* One element of "gpus". Whether the semaphores suffice is known only when the operations have been
+ * written. */
 static tutti_status write_rank(struct plan *p, struct tutti_error *err)
 {
     struct tt_json_writer *w = p->w;

@@ -1,16 +1,16 @@
 /* msccl_xml.c - MSCCL's XML, as microsoft/msccl, Azure's executor and RCCL read it.
  *
- * A thread block has one connection: a peer to send to or to receive from, and a channel; it runs
- * its steps in order. One more block has the local acts. A step waits for at most one step of
- * another block of its GPU; further waits ride on nops before it. So the order on a connection is
- * ours, and every wait of the live rule (sched/deps.h) is either the order inside a block or such a
- * wait:
+ * A thread block has one connection: a peer to send to or to receive from, and a channel; it
+ * runs its steps in order. One more block has the local acts. A step waits for at most one step
+ * of another block of its GPU; further waits are put on nops before it. So the order on a
+ * connection is that of the schedule, and every wait of the live rule (sched/deps.h) is either
+ * the order inside a block or such a wait:
  *
  *     rank 1   block 0: recv <- 0   r   chunk 0                     (awaited: hasdep)
  *              block 1: send -> 2   s   chunk 0   depid 0, deps 0
  *
- * Written from descriptions of the format; no step is fused (rcs, rrs, rrcs), so that converters
- * for simulators can read it too. */
+ * Written from descriptions of the format. No step is fused (rcs, rrs, rrcs), so that converters
+ * for simulators can read it, too. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -18,16 +18,19 @@
 #include "export/layout.h"
 #include "export/program.h"
 
+/* Limits of all targets: units of a step, 16-bit offsets, channels, connections on a channel. */
 enum { COUNT_MAX = 71, OFFSET_MAX = INT16_MAX, CHANNELS_MAX = 32, BLOCKS_PER_CHANNEL = 32 };
 
+/* Limits that differ by target. */
 struct limits {
     const char *name;
     uint32_t steps, blocks;
 };
 static const struct limits targets[] = {{"msccl", 256, 216}, {"azure", 64, 127}, {"rccl", 64, 64}};
 
-enum { LOCAL = UINT32_MAX }; /* peer of the block of local acts */
+enum { LOCAL = UINT32_MAX }; /* the peer of the block of local acts */
 
+/* A thread block; its number is its index in xml.blocks. */
 struct block {
     uint32_t peer, channel;
     bool sends;
@@ -37,11 +40,12 @@ struct block {
 struct step {
     const char *type;
     struct tt_export_place from, to;
-    int64_t wait_block, wait_step; /* -1: none */
+    int64_t wait_block, wait_step; /* what it waits for; -1: nothing */
+    /* another step waits for this one (hasdep) */
     bool awaited;
 };
 
-/* The last step of an operation: where others wait for it. */
+/* The last step of an operation: others wait for that one. block UINT32_MAX: it has no steps. */
 struct last {
     uint32_t block, step;
 };
@@ -53,7 +57,7 @@ struct xml {
     struct tt_export_layout layout;
     struct tt_vec blocks; /* struct block; of one rank and one instance */
     struct last *last;    /* by operation */
-    struct tt_vec waits;  /* struct last: what the present operation waits for */
+    struct tt_vec waits;  /* struct last: what the present operation still has to wait for */
     uint32_t channels;
 };
 
@@ -64,8 +68,8 @@ static void drop_blocks(struct xml *x)
     x->blocks.len = 0;
 }
 
-/* The number of the block that has this connection; made when it is new. UINT32_MAX: out of
- * memory. */
+/* The number of the block with the operation's connection, which is made when it is new.
+ * UINT32_MAX: out of memory. */
 static uint32_t block_of(struct xml *x, const struct tt_op *op)
 {
     const bool message = op->kind != TT_OP_COPY && op->kind != TT_OP_REDUCE;
@@ -81,8 +85,9 @@ static uint32_t block_of(struct xml *x, const struct tt_op *op)
     return tt_vec_push(&x->blocks, &want, 1) ? (uint32_t)x->blocks.len - 1 : UINT32_MAX;
 }
 
-/* What operation i waits for in other blocks, each block once and the latest step of it. e: its
- * first edge. */
+/* Collects what operation i waits for in other blocks: for each block the latest step, since a
+ * block runs in order. *e moves to the first edge of the next operation: edges are sorted by
+ * `to`. */
 static tutti_status find_waits(struct xml *x, uint32_t i, uint32_t own, size_t *e, struct tutti_error *err)
 {
     x->waits.len = 0;
@@ -106,6 +111,7 @@ static tutti_status find_waits(struct xml *x, uint32_t i, uint32_t own, size_t *
     return TUTTI_OK;
 }
 
+/* Makes step s wait for w, and marks w as awaited. */
 static void await(struct xml *x, struct step *s, const struct last *w)
 {
     struct block *b = tt_vec_at(&x->blocks, w->block);
@@ -131,8 +137,8 @@ static struct step step_of(const struct xml *x, const struct tt_act *a, uint32_t
     return s;
 }
 
-/* Chunks from `chunk` on that one step can take: both ends cut alike, because both hold the same
- * chunks. At least one. */
+/* How many chunks from `chunk` on one step can take; at least one. Both ends cut alike, because
+ * both hold the same chunks. */
 static uint32_t fit(const struct xml *x, const struct tt_act *a, uint32_t chunk)
 {
     uint32_t len = a->chunk + a->len - chunk;
@@ -141,12 +147,13 @@ static uint32_t fit(const struct xml *x, const struct tt_act *a, uint32_t chunk)
     return len;
 }
 
+/* Adds the steps of one act. All waits but one go to nops before the first step. */
 static tutti_status add_act(struct xml *x, uint32_t block, const struct tt_act *a, struct tutti_error *err)
 {
     for (uint32_t chunk = a->chunk, len; chunk < a->chunk + a->len; chunk += len) {
         len = fit(x, a, chunk);
         struct step s = step_of(x, a, chunk, len);
-        if (s.to.n == 0) /* a share of nothing */
+        if (s.to.n == 0) /* a share of nothing: both ends skip it */
             continue;
         if (s.to.n > COUNT_MAX)
             return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: a chunk is %llu units, a step takes at most %d (uneven shares)",
@@ -159,13 +166,14 @@ static tutti_status add_act(struct xml *x, uint32_t block, const struct tt_act *
         }
         if (x->waits.len)
             await(x, &s, tt_vec_at(&x->waits, 0));
-        x->waits.len = 0; /* the later steps of this operation come after the first */
+        x->waits.len = 0; /* the other steps follow in the same block */
         if (!push_step(x, block, &s))
             return tt_fail_memory(err, "steps");
     }
     return TUTTI_OK;
 }
 
+/* Lists all steps of the present rank. Invariant: last[] is set for the operations before i. */
 static tutti_status list_steps(struct xml *x, struct tutti_error *err)
 {
     const struct tt_slice *sl = &x->program.slice;
@@ -189,6 +197,7 @@ static tutti_status list_steps(struct xml *x, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Refuses what the target's engine could not load, with the limit that is broken. */
 static tutti_status check_limits(const struct xml *x, uint32_t instances, struct tutti_error *err)
 {
     const struct limits *l = x->limits;
@@ -216,12 +225,13 @@ static tutti_status check_limits(const struct xml *x, uint32_t instances, struct
     return TUTTI_OK;
 }
 
-/* Units that come before instance k in a buffer. */
+/* Units before instance k in a buffer. */
 static uint64_t instance_base(const struct xml *x, char buf, uint32_t k)
 {
     return k * (buf == 's' ? tt_export_scratch_units(&x->layout) : x->layout.units);
 }
 
+/* Instances are copies: blocks and offsets are shifted. A nop has no place (to.buf is 0). */
 static void print_step(const struct xml *x, const struct step *s, size_t number, uint32_t instance, FILE *out)
 {
     const int64_t block = s->wait_block < 0 ? -1 : s->wait_block + (int64_t)(instance * x->blocks.len);
@@ -254,7 +264,8 @@ static void print_rank(const struct xml *x, uint32_t instances, FILE *out)
     fprintf(out, "  </gpu>\n");
 }
 
-/* All ranks: the first time to find the channels and whether it fits, then to print. */
+/* One pass over all ranks. Without `out` it only counts channels and checks the limits; the
+ * header needs the channels of all ranks. */
 static tutti_status pass(struct xml *x, uint32_t instances, FILE *out, struct tutti_error *err)
 {
     const uint32_t ranks = x->layout.shape->ranks;
@@ -281,6 +292,7 @@ static void print_head(const struct xml *x, uint32_t instances, FILE *out)
                                         [TUTTI_ALL_GATHER] = "allgather",
                                         [TUTTI_BROADCAST] = "broadcast"};
     const struct tt_shape *s = x->layout.shape;
+    /* Azure and RCCL spell reduce-scatter without the underscore. */
     const bool rccl = x->limits != &targets[0];
     const bool both = s->inplace && (s->coll == TUTTI_ALLREDUCE || s->coll == TUTTI_BROADCAST);
     fprintf(out,

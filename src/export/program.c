@@ -1,14 +1,18 @@
-/* program.c - messages matched with their partners, operations cut into acts (program.h has an
- * example). */
+/* program.c - matches messages with their partners and cuts operations into acts (program.h has an
+ * example).
+ *
+ * Matching: the ends of all messages are sorted by connection and place; the i-th send and the i-th
+ * receive are the same message, since messages of one connection arrive in order. Cutting: the runs
+ * of both ends are merged, so that both have the same acts. */
 #include "export/program.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTS_MAX = 1 << 26 }; /* of one rank: more is no file that an engine reads */
+enum { ACTS_MAX = 1 << 26 }; /* of one rank: no engine reads a larger file */
 
-/* One end of a message: which connection, and its place there. */
+/* One end of a message: its connection, and its place in the schedule. */
 struct end {
     uint32_t src, dst, channel;
     uint64_t number; /* of the operation in the schedule */
@@ -31,6 +35,7 @@ static bool is_receive(const struct tt_op *op)
     return op->kind == TT_OP_RECV || op->kind == TT_OP_RECV_REDUCE;
 }
 
+/* Lists both kinds of ends; false when out of memory. */
 static bool collect_ends(const struct tt_sched *s, struct tt_vec *sends, struct tt_vec *receives)
 {
     for (uint32_t rank = 0; rank < s->shape.ranks; rank++) {
@@ -47,8 +52,8 @@ static bool collect_ends(const struct tt_sched *s, struct tt_vec *sends, struct 
     return true;
 }
 
-/* Messages of one connection match in order, so that both lists sorted by connection and place pair
- * up. */
+/* Pairs the i-th send with the i-th receive. Messages of one connection match in order, so that
+ * both lists, sorted by connection and place, correspond. */
 static tutti_status pair_ends(struct tt_export_program *p, struct tt_vec *sends, struct tt_vec *receives, struct tutti_error *err)
 {
     if (sends->len)
@@ -87,6 +92,7 @@ tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_p
     if (!ret->partner || !collect_ends(s, &sends, &receives))
         st = tt_fail_memory(err, "matching messages");
     if (!st) {
+        /* 0xff..: UINT64_MAX, no partner. */
         memset(ret->partner, 0xff, s->nops * sizeof *ret->partner);
         st = pair_ends(ret, &sends, &receives, err);
     }
@@ -115,7 +121,7 @@ static int compare_runs(const void *a, const void *b)
     return x->chunk < y->chunk ? -1 : x->chunk > y->chunk;
 }
 
-/* The ranges of one span as acts. */
+/* Adds the ranges of one span as acts like `like`. */
 static tutti_status add_span(struct tt_vec *to, const struct tt_span *s, struct tt_act like, struct tutti_error *err)
 {
     for (uint32_t i = 0; i < s->reps; i++) {
@@ -129,7 +135,7 @@ static tutti_status add_span(struct tt_vec *to, const struct tt_span *s, struct 
     return TUTTI_OK;
 }
 
-/* The runs of a message's end, by rising chunk. */
+/* The runs of one end of a message, in rising order of chunks. */
 static tutti_status runs_of(const struct tt_slice *sl, const struct tt_op *op, struct tt_vec *ret, struct tutti_error *err)
 {
     static const uint8_t kinds[] = {
@@ -146,7 +152,9 @@ static tutti_status runs_of(const struct tt_slice *sl, const struct tt_op *op, s
     return TUTTI_OK;
 }
 
-/* Cuts the runs of `mine` wherever those of `theirs` begin or end. Both cover the same chunks. */
+/* Cuts the runs of `mine` wherever those of `theirs` begin or end. Invariant: everything before
+ * the two positions is covered by acts, and both positions are at the same chunk. Both must
+ * cover the same chunks. */
 static tutti_status cut_runs(struct tt_export_program *p, uint32_t op, struct tutti_error *err)
 {
     size_t i = 0, j = 0;
@@ -175,6 +183,7 @@ static tutti_status cut_runs(struct tt_export_program *p, uint32_t op, struct tu
                    p->rank, op);
 }
 
+/* The acts of a message's end on this rank; looks at the other end for the cuts only. */
 static tutti_status message_acts(struct tt_export_program *p, uint32_t i, struct tutti_error *err)
 {
     const struct tt_op *op = &p->slice.ops[i];
@@ -200,8 +209,8 @@ static tutti_status copy_acts(struct tt_export_program *p, uint32_t i, struct tu
     return st;
 }
 
-/* The operand that the sum begins with: one that is there already needs no copy; IN comes before
- * others where the destination is OUT, which may be the same memory. */
+/* The operand that the sum begins with. One that is in the destination already needs no copy.
+ * When the destination is OUT, IN comes before others, because the two may be the same memory. */
 static uint32_t first_operand(const struct tt_span *to, uint32_t n)
 {
     for (uint32_t k = 1; k < n; k++)
@@ -213,8 +222,8 @@ static uint32_t first_operand(const struct tt_span *to, uint32_t n)
     return 1;
 }
 
-/* Destination = sum of the operands: a copy of one and additions of the others. Addition commutes;
- * an engine that rounds may round otherwise than we do. */
+/* Destination = sum of the operands: a copy of one, then additions of the others. Addition
+ * commutes; an engine that rounds may round differently from us. */
 static tutti_status reduce_acts(struct tt_export_program *p, uint32_t i, struct tutti_error *err)
 {
     const struct tt_op *op = &p->slice.ops[i];
@@ -237,8 +246,9 @@ static int compare_edges(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* An engine decides by the call whether IN and OUT are one memory: where both are allowed, the
- * waits of both hold. */
+/* The waits of the live rule. An engine decides by the call whether IN and OUT are one memory:
+ * when both are allowed, the waits of both hold. The two lists are merged and duplicates
+ * removed. */
 static tutti_status find_edges(struct tt_export_program *p, struct tutti_error *err)
 {
     p->deps.inplace = false;

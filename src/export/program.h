@@ -1,4 +1,4 @@
-/* program.h - a schedule as writers of other formats want it.
+/* program.h - a schedule in the form that writers of other formats need.
  *
  * An act is one engine-level action on one run of consecutive chunks in one pair of buffers. An
  * operation of the schedule becomes one act per run, in rising order of chunks; a reduction of n
@@ -20,27 +20,29 @@ struct tt_act {
     uint8_t kind;
     uint32_t chunk, len;
     uint32_t buf, src;
-    uint32_t op; /* of its slice */
+    uint32_t op; /* the operation's number in its slice */
 };
 
 struct tt_export_program {
     const struct tt_sched *sched;
-    /* by number of the operation in the schedule: that of the other end; UINT64_MAX: local */
+    /* by number of the operation in the schedule: the number of the other end; UINT64_MAX: local */
     uint64_t *partner;
-    /* Of the rank that tt_export_program_rank was called for: */
+    /* of the rank of the last tt_export_program_rank: */
     uint32_t rank;
     struct tt_slice slice;
-    struct tt_vec acts;  /* struct tt_act, those of an operation in a row */
-    uint32_t *first_act; /* by operation, and the end */
-    /* struct tt_edge, by rising `to`: for IN and OUT apart, and in place where that is allowed */
+    struct tt_vec acts;  /* struct tt_act; those of an operation are consecutive */
+    uint32_t *first_act; /* by operation: its first act; and the end */
+    /* struct tt_edge by rising `to`: for IN and OUT apart, and also in place where that is
+     * allowed */
     struct tt_vec edges;
     struct tt_deps deps;
-    struct tt_vec mine, theirs; /* runs of the two ends of a message, while it is cut */
+    struct tt_vec mine, theirs; /* the runs of both ends of a message, while it is cut */
 };
 
-/* Matches the messages of a whole schedule; TUTTI_ERR_INCORRECT when one has no partner. */
+/* Matches the messages of a whole schedule. TUTTI_ERR_INCORRECT when one has no partner. p keeps
+ * a pointer to s. */
 tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_program *ret, struct tutti_error *err);
-/* Lists the acts and the waits of one rank. */
+/* Lists the acts and the waits of one rank, in place of those of the rank before. */
 tutti_status tt_export_program_rank(struct tt_export_program *p, uint32_t rank, struct tutti_error *err);
 void tt_export_program_close(struct tt_export_program *p);
 
@@ -49,7 +51,7 @@ static inline const struct tt_act *tt_export_acts(const struct tt_export_program
     *ret_n = p->first_act[op + 1] - p->first_act[op];
     return (const struct tt_act *)p->acts.data + p->first_act[op];
 }
-/* The number of an operation in the schedule. */
+/* The number of an operation in the whole schedule. */
 static inline uint64_t tt_export_number(const struct tt_sched *s, uint32_t rank, uint32_t op)
 {
     return s->op_start[rank - s->first_rank] + op;

@@ -28,7 +28,8 @@ static double y_of(uint32_t rank)
     return TOP + ROW * (double)rank;
 }
 
-/* Steps that hold a message, numbered from 0: the others have no column. column[step]. */
+/* Numbers the steps that hold a message from 0 in column[step]; the others get UINT32_MAX and no
+ * column. Returns the number of columns. */
 static uint32_t number_columns(const struct tt_sched *s, uint32_t *column)
 {
     uint32_t n = 0;
@@ -52,7 +53,8 @@ static void print_grid(const struct tt_sched *s, uint32_t columns, FILE *out)
                 y_of(s->shape.ranks - 1) + 30, t);
 }
 
-/* Arrows of one step leave one after another, so that those of a rank do not cover each other. */
+/* An arrow for each message, with a tooltip. It ends 7 pixels before the receiver's row, where
+ * its head begins. */
 static void print_messages(const struct tt_sched *s, const uint32_t *column, FILE *out)
 {
     for (uint32_t r = 0; r < s->shape.ranks; r++) {

@@ -1,4 +1,5 @@
-/* table.c - the formats, and their options. */
+/* table.c - the table of formats, and their options. To add a format: its own file with a const
+ * struct, and a line here. */
 #include <stddef.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ const struct tt_export_format *tt_export_find(const char *name, struct tutti_err
     return NULL;
 }
 
-/* Is `key` one of the words? */
+/* Is the key of that length one of the words (separated by spaces)? */
 static bool has_word(const char *words, const char *key, size_t len)
 {
     for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " "))
@@ -38,6 +39,7 @@ static bool has_word(const char *words, const char *key, size_t len)
     return false;
 }
 
+/* Parses an option whose value is one of a few words. */
 static tutti_status one_of(const char *option, const char *words, const char *value, const char **ret, struct tutti_error *err)
 {
     if (!*value || !has_word(words, value, strlen(value)))

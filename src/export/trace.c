@@ -1,4 +1,8 @@
-/* trace.c - nodes and waits of one rank (trace.h). */
+/* trace.c - the nodes and waits of one rank (trace.h).
+ *
+ * Nodes are added operation by operation, and segment by segment inside an operation. Invariant: a
+ * node waits only for nodes that were added before it, so that the order of the list is one that a
+ * simulator can run. */
 #include "export/trace.h"
 
 #include <assert.h>
@@ -31,7 +35,7 @@ void tt_export_trace_close(struct tt_trace *t)
     *t = (struct tt_trace){0};
 }
 
-/* Bytes of segment k: whole elements, equal parts but for the rest. */
+/* Bytes of segment k: whole elements, parts that differ by at most one element. */
 static uint64_t segment_bytes(const struct tt_trace *t, const struct tt_op *op, uint32_t k)
 {
     const uint64_t element = t->bind.elem_bytes, segments = t->program.sched->shape.segments;
@@ -52,13 +56,15 @@ static uint32_t before_on_connection(const struct tt_slice *sl, uint32_t i)
     return UINT32_MAX;
 }
 
+/* Waits of a node are consecutive in t->waits: they are pushed before the next node begins. */
 static bool push_wait(struct tt_trace *t, struct tt_node *n, uint64_t node)
 {
     n->nwaits++;
     return tt_vec_push(&t->waits, &node, 1);
 }
 
-/* A tag that both ends compute: the sender's number of the message, cut into segments. */
+/* A tag that both ends compute alike: the message's number at its sender, times segments, plus
+ * the segment. */
 static uint64_t tag_of(const struct tt_trace *t, uint32_t i, uint32_t segment)
 {
     const struct tt_sched *s = t->program.sched;
@@ -68,6 +74,8 @@ static uint64_t tag_of(const struct tt_trace *t, uint32_t i, uint32_t segment)
     return (sent - tt_export_number(s, sender, 0)) * s->shape.segments + segment;
 }
 
+/* Adds the node of segment k of operation i, and for a receive that reduces the node of the
+ * reduction. `done` then names the node after which the segment is done. */
 static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t first_edge, struct tutti_error *err)
 {
     const struct tt_op *op = &t->program.slice.ops[i];
@@ -89,6 +97,8 @@ static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t
             break;
         ok = ok && push_wait(t, &n, t->done[(uint64_t)edge->from * segments + k]);
     }
+    /* Messages of a connection keep their order: a segment waits for the one before it, the
+     * first one for the last segment of the message before. */
     const uint32_t before = message ? before_on_connection(&t->program.slice, i) : UINT32_MAX;
     if (k > 0)
         ok = ok && push_wait(t, &n, t->done[(uint64_t)i * segments + k - 1]);
