@@ -1,29 +1,29 @@
 /* flow.c - the flow level: operations start when they may, messages are fluids.
  *
- * The road of one message (one segment of it):
+ * The path of one message (one segment of it):
  *
- *     its send waits for nobody  -> its connection is free: it is the next there -> host overhead
+ *     its send waits for no operation -> it is next on its free connection -> host overhead
  *       -> ports -> transfer (fluid.c)
  *       -> last byte has left: the send is done, the connection is free
  *       -> + latency of the route: arrived, ports free
- *       -> the receiver takes it in (overhead apart) -> the receive waits for nobody else
+ *       -> the receiver takes it in (one overhead apart) -> the receive waits for nothing else
  *       -> reduction -> the receive is done
  *
- * Messages are eager: they travel whether or not the receiver is ready for them, and wait there. An
- * empty message takes its latency only. The latency follows the transfer, so that a message alone
- * takes overhead + bytes/bandwidth + latency. Events of one moment are all handled before any rate
- * is found anew. Cost: O(hops) per message while links are not shared. Invariant: left[node] counts
- * the unfinished operations (and the message) that a node waits for; it starts exactly when that
- * becomes 0. */
+ * Messages are eager: they travel whether or not the receiver is ready, and wait there. An empty
+ * message takes its latency only. The latency follows the transfer, so a message alone takes
+ * overhead + bytes/bandwidth + latency. All events of one moment are handled before any rate is
+ * computed anew. Cost: O(hops) per message while links are not shared. Invariant: left[node]
+ * counts the unfinished operations (and the message) that a node waits for; it starts exactly
+ * when that becomes 0. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/engine.h"
 
-/* The kind of an event lies in the upper half of `what`, the lower half is a flow, a connection or
- * an operation; `extra` is the version or the segment. Ends of transfers are kind 0: fluid.c puts
- * them in the queue. */
+/* The kind of an event is in the upper half of `what`; the lower half is a flow, a connection or
+ * an operation; `extra` is the version or the segment. Ends of transfers have kind 0: fluid.c
+ * puts them into the queue. */
 enum { EV_END, EV_ISSUE, EV_ARRIVE, EV_TAKE, EV_DONE, PROGRESS_EVERY = 1 << 16 };
 
 static void flow_put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint32_t what,
@@ -34,6 +34,8 @@ static void flow_put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint3
 
 /* ---- operations ---- */
 
+/* The node is done now; flow_tell informs its successors. A list, not recursion: chains of local
+ * operations can be long. */
 static void flow_finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     struct tt_done *d = tt_vec_room(&e->done);
@@ -43,20 +45,21 @@ static void flow_finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint
         e->failed = true;
 }
 
+/* The host will do this at the end of the moment, in listed order (serve_all). */
 static void flow_ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
 {
     const struct tt_request x = {op, segment, kind};
     e->failed = e->failed || !tt_vec_push(&e->requests, &x, 1);
 }
 
-/* The message goes, at once where ports are not limited. */
+/* Starts the message at once where ports are not limited. */
 static void issue(struct tt_engine *e, uint32_t conn)
 {
     if (tt_sim_port_ask(e, conn))
         tt_sim_engine_inject(e, conn);
 }
 
-/* The connection's next message starts when it is ready and nothing else is on its way out. */
+/* Starts the connection's next message if it is ready and nothing else is being sent there. */
 static void stream_try(struct tt_engine *e, uint32_t conn)
 {
     struct tt_stream *s = &e->stream[conn];
@@ -71,6 +74,7 @@ static void stream_try(struct tt_engine *e, uint32_t conn)
         issue(e, conn);
 }
 
+/* A reduction occupies the host; without gamma or bytes it is done at once. */
 static void flow_reduce(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     if (e->gamma_ps > 0 && tt_sim_work_reduce_bytes(e->w, op, segment) > 0)
@@ -79,7 +83,7 @@ static void flow_reduce(struct tt_engine *e, uint32_t op, uint32_t segment, uint
         flow_finish(e, op, segment, rank);
 }
 
-/* The operation waits for nobody. */
+/* The operation waits for nothing else. */
 static void flow_start(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     const struct tt_work_op *o = &e->w->op[op];
@@ -91,6 +95,7 @@ static void flow_start(struct tt_engine *e, uint32_t op, uint32_t segment, uint3
         flow_finish(e, op, segment, rank);
 }
 
+/* One thing that the node waited for is done. */
 static void count_down(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     uint32_t *left = &e->left[(size_t)op * e->w->segments + segment];
@@ -99,7 +104,8 @@ static void count_down(struct tt_engine *e, uint32_t op, uint32_t segment, uint3
         flow_start(e, op, segment, rank);
 }
 
-/* Tells those who wait for what is done, until nobody else is done by that. */
+/* Tells the successors of all that is done; those that become done by it are appended and told
+ * too. */
 static void flow_tell(struct tt_engine *e)
 {
     const struct tt_work *w = e->w;
@@ -116,6 +122,7 @@ static void flow_tell(struct tt_engine *e)
 
 /* ---- messages ---- */
 
+/* The copy in the operation avoids reading the message; it is valid for one segment. */
 static uint64_t op_bytes(const struct tt_work *w, const struct tt_work_op *send, uint32_t segment)
 {
     if (w->segments == 1 && send->elems != TT_WORK_NONE)
@@ -138,7 +145,8 @@ static void flow_record(struct tt_engine *e, const struct tt_flow *x, uint64_t a
                                                .end_ps = arrived_ps});
 }
 
-/* The last byte has left. */
+/* The last byte has left: the message arrives a latency later, never before an earlier one of
+ * its connection, and the connection turns to the next message or segment. */
 static void left_sender(struct tt_engine *e, const struct tt_flow *x)
 {
     const struct tt_work *w = e->w;
@@ -160,6 +168,7 @@ static void left_sender(struct tt_engine *e, const struct tt_flow *x)
     stream_try(e, x->conn);
 }
 
+/* An empty message has no transfer; it only takes its latency. */
 void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
@@ -183,6 +192,7 @@ void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn)
     tt_sim_host_busy(e, e->w->conn[conn].dst, TT_BUSY_RECV);
 }
 
+/* Ends of a transfer that got another rate since are void (version). */
 static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
 {
     if (!tt_sim_fluid_due(&e->fluid, flow, version))
@@ -193,6 +203,7 @@ static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
     left_sender(e, &x);
 }
 
+/* Arrival frees the ports before the receiver takes the message in. */
 static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
 {
     const struct tt_work_op *o = &e->w->op[recv];
@@ -236,6 +247,7 @@ static void flow_handle(struct tt_engine *e, struct tt_queue_item x)
 
 /* ---- what hosts do one at a time ---- */
 
+/* The host's reductions run one after the other; `from` is when this one starts. */
 static void serve_reduction(struct tt_engine *e, const struct tt_request *x, uint32_t rank)
 {
     uint64_t from = e->host[rank].sum_ps > e->now ? e->host[rank].sum_ps : e->now;
@@ -264,8 +276,8 @@ static int as_listed(const void *x, const void *y)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-/* Of what became ready at one moment a host does first what is listed first, whatever the order in
- * which the events came. */
+/* Of what became ready at one moment, a host does first what is listed first, whatever the order
+ * of events. Serving may add requests, which belong to the next round: hence two lists. */
 static void serve_all(struct tt_engine *e)
 {
     struct tt_vec swap = e->serving;
@@ -278,6 +290,7 @@ static void serve_all(struct tt_engine *e)
         flow_serve(e, (const struct tt_request *)e->serving.data + i);
 }
 
+/* Errors are flags during a moment and reported at its end. */
 static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
 {
     if (e->failed || e->fluid.failed || e->q.failed)
@@ -288,8 +301,8 @@ static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* The end of a moment: requests, ports and rates. What happens by that at the same time is a moment
- * of its own. */
+/* Ends a moment: requests, ports and rates. What starts by that at the same time is a further
+ * moment. */
 static void flow_settle(struct tt_engine *e)
 {
     do {
@@ -301,6 +314,7 @@ static void flow_settle(struct tt_engine *e)
     tt_sim_fluid_settle(&e->fluid, e->now, &e->q);
 }
 
+/* Invariant: before each moment, all rates are up to date and every end of a transfer is queued. */
 static tutti_status flow_run(struct tt_engine *e, struct tutti_error *err)
 {
     uint64_t all = (uint64_t)e->w->nmsgs * e->w->segments, next = PROGRESS_EVERY;
@@ -320,7 +334,8 @@ static tutti_status flow_run(struct tt_engine *e, struct tutti_error *err)
     return st;
 }
 
-/* What waits for nobody from the beginning. */
+/* Sets all counters and starts what waits for nothing. Counters first: a start may count others
+ * down. */
 static void start_all(struct tt_engine *e)
 {
     const struct tt_work *w = e->w;
@@ -334,6 +349,7 @@ static void start_all(struct tt_engine *e)
     flow_settle(e);
 }
 
+/* Idle time is measured against the end of all ranks. */
 static void fill_report(const struct tt_engine *e)
 {
     struct tt_sim_report *r = e->r;
@@ -392,6 +408,7 @@ tutti_status tt_sim_flow_run(const struct tt_sim_input *in, struct tt_sim_report
         start_all(&e);
         st = flow_run(&e, err);
     }
+    /* An empty queue with operations left means that they wait for each other. */
     if (!st && e.finished != (uint64_t)in->w->nops * in->w->segments)
         st = tt_fail(err, TUTTI_ERR_MISMATCH,
                      "the schedule comes to a halt: %llu of %llu operations are never done",

@@ -2,19 +2,24 @@
  * ports.
  *
  * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at
- * least o apart. So one message costs o, m messages from (or to) one rank m*o: the same as in cost.
+ * least o apart. One message costs o, and m messages from (or to) one rank cost m*o, as in cost.
  * Reductions of a rank run one after the other.
  *
- * Ports (declared only): a rank has at most that many messages in flight each way, from their first
- * byte to their arrival. A message waits for a port of its sender, keeps it, and waits for a port
- * of its receiver; both queues are first come, first served, and of those that come at one moment
- * the earliest step is first. So a rank sends in the order of its program, as an interface does
- * (packet level), and rounds in which every rank sends to another one (all-to-all, direct) stay
- * rounds, whatever the order of events. Letting a later message pass one that waits for its
- * receiver would start messages of the next round but one, which then stand in the way of that
- * receiver's own round. Decisions are made at the end of a moment, when every port that is free by
- * then is known. No deadlock: ports of receivers are held by messages in flight only, and those
- * arrive. Invariant: a connection is in at most one queue, and once. */
+ * Ports (only if declared): a rank has at most that many messages in flight in each direction,
+ * from their first byte to their arrival. A message waits for a port of its sender, keeps it,
+ * and waits for a port of its receiver.
+ *
+ *     asking -> sender's queue -> granted -> receiver's queue -> going -> injected
+ *
+ * Both queues are first come, first served; of those that come at one moment, the earliest step
+ * is first. A rank thus sends in the order of its program, as an interface does (packet level),
+ * and rounds in which every rank sends to another one (all-to-all, direct) stay rounds, whatever
+ * the order of events. If a later message could pass one that waits for its receiver, messages
+ * of the next round but one would start and block that receiver's own round. Decisions are made
+ * at the end of a moment, when every port that is free by then is known.
+ *
+ * No deadlock: ports of receivers are held by messages in flight only, and those arrive.
+ * Invariant: a connection is in at most one queue, and once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +50,7 @@ void tt_sim_host_idle(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
     end(&e->host[rank], TT_BUSY_ANY, e->now);
 }
 
+/* 2^62 leaves room for sums of two such times. */
 uint64_t tt_sim_engine_later(struct tt_engine *e, uint64_t time_ps, double ps)
 {
     if (ps < 0x1p62 && time_ps < UINT64_C(1) << 62)
@@ -58,6 +64,7 @@ static double flow_host_overhead(const struct tt_engine *e, uint32_t rank)
     return ceil((double)e->in->t->overhead_ps * e->in->slow[rank]);
 }
 
+/* The message is issued one overhead after it is ready and after the previous one. */
 uint64_t tt_sim_host_issue(struct tt_engine *e, uint32_t rank)
 {
     struct tt_host *h = &e->host[rank];
@@ -65,6 +72,7 @@ uint64_t tt_sim_host_issue(struct tt_engine *e, uint32_t rank)
     return h->issue_ps = tt_sim_engine_later(e, from, flow_host_overhead(e, rank));
 }
 
+/* A message is taken in as it arrives, unless the host is still busy with the one before. */
 uint64_t tt_sim_host_take(struct tt_engine *e, uint32_t rank)
 {
     struct tt_host *h = &e->host[rank];
@@ -78,11 +86,13 @@ uint64_t tt_sim_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes)
     struct tt_host *h = &e->host[rank];
     double ps = e->gamma_ps * e->in->slow[rank] * (double)bytes;
     uint64_t from = h->sum_ps > e->now ? h->sum_ps : e->now;
+    /* The correction removes what only the arithmetic added, as in end_of (fluid.c). */
     return h->sum_ps = tt_sim_engine_later(e, from, ceil(ps - 1e-3 - ps * 1e-15));
 }
 
 /* ---- ports ---- */
 
+/* Connections waiting for one port: conn[first ..]; those before `first` are gone. */
 struct tt_port_queue {
     struct tt_vec conn; /* uint32_t */
     size_t first;
@@ -114,6 +124,7 @@ void tt_sim_ports_close(struct tt_engine *e)
     tt_vec_free(&e->freed);
 }
 
+/* Adds the connection's next message to a list, with its step for sorting. */
 static void note(struct tt_engine *e, struct tt_vec *list, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
@@ -121,6 +132,7 @@ static void note(struct tt_engine *e, struct tt_vec *list, uint32_t conn)
     e->failed = e->failed || !tt_vec_push(list, &x, 1);
 }
 
+/* Total order: step, operation, segment. It makes the simulation deterministic. */
 static int by_step(const void *x, const void *y)
 {
     const struct tt_request *a = x, *b = y;
@@ -150,8 +162,8 @@ void tt_sim_port_free(struct tt_engine *e, uint32_t conn)
     e->failed = e->failed || !tt_vec_push(&e->freed, ports, 2);
 }
 
-/* Those on the list join the queues of their sender's (receiver's) ports, the earliest step
- * first. */
+/* Appends those on the list to the queues of their sender's (receiver's) ports, the earliest
+ * step first, and marks these ports for grant. */
 static void join(struct tt_engine *e, struct tt_vec *list, bool receivers)
 {
     const struct tt_request *x = list->data;
@@ -167,8 +179,8 @@ static void join(struct tt_engine *e, struct tt_vec *list, bool receivers)
     list->len = 0;
 }
 
-/* The first of the queue, or TT_WORK_NONE. What has been taken is cut off once it is the larger
- * part. */
+/* Removes and returns the first of the queue, or TT_WORK_NONE. The part already removed is cut
+ * off once it is the larger one, so the cost per message is constant. */
 static uint32_t take(struct tt_port_queue *q)
 {
     uint32_t *conn = q->conn.data;
@@ -183,7 +195,8 @@ static uint32_t take(struct tt_port_queue *q)
     return first;
 }
 
-/* Gives the free ports of one side to the first in their queues. */
+/* Gives free ports of one side to the first in their queues. `freed` may name a port several
+ * times; the later times find nothing to do. */
 static void grant(struct tt_engine *e, bool receivers)
 {
     uint32_t ranks = e->in->t->ranks, conn;
@@ -209,7 +222,7 @@ void tt_sim_port_settle(struct tt_engine *e)
     join(e, &e->granted, true);
     grant(e, true);
     e->freed.len = 0;
-    /* an empty message lets the next one ask */
+    /* an empty message may let the next one of its connection ask */
     for (size_t i = 0; i < e->going.len && !e->failed; i++)
         tt_sim_engine_inject(e, ((const uint32_t *)e->going.data)[i]);
     e->going.len = 0;

@@ -1,13 +1,16 @@
-/* fluid.c - flows come and go; whoever shares nothing is settled at once, the rest is calculated
- * (fluid_share.c).
+/* fluid.c - flows begin and end; a flow that shares nothing gets its rate at once, the others
+ * are computed together (fluid_share.c).
  *
- * A resource lists its flows, and a flow knows its position in each list, so that it leaves in
- * O(hops). All that happens at one moment is collected first: flows that begin are entered in
- * tt_sim_fluid_settle only, after those that end at the same moment have left, so that a link that
- * is handed over is never counted twice and rates are found once per moment. A flow that is alone
- * on all its resources gets the slowest one's rate and no calculation.
- * Invariant between moments: every flow has a rate, its end is in the queue under its version, and
- * `dirty` and `fresh` are empty. */
+ *     resource 3:  list = [ flow 0 hop 1 | flow 4 hop 0 | flow 2 hop 2 ]
+ *     flow 2:      place[.. + 2] = 2: its index there; when it leaves, the last entry fills the gap
+ *
+ * A resource lists its flows, and a flow knows its index in each list, so it leaves in O(hops).
+ * All that happens at one moment is collected first: flows that begin are entered only in
+ * tt_sim_fluid_settle, after those that end at the same moment have left. A link that is handed
+ * over is thus never counted twice, and rates are computed once per moment. A flow that is alone
+ * on all its resources gets the slowest one's rate without a computation. Invariant between
+ * moments: every flow has a rate, its end is in the queue under its version, and `dirty` and
+ * `fresh` are empty. */
 #include "sim/fluid.h"
 
 #include <assert.h>
@@ -21,7 +24,7 @@ static struct tt_flow *flow_at(const struct tt_fluid *f, uint32_t i)
 
 /* ---- resources ---- */
 
-/* The bytes/s that a rank's links carry, outwards or inwards. */
+/* The bytes/s that a rank's links carry, outgoing or incoming. */
 static double links_rate(const struct tt_sim_input *in, uint32_t rank, bool inwards)
 {
     const struct tt_graph *g = &in->t->g;
@@ -31,8 +34,8 @@ static double links_rate(const struct tt_sim_input *in, uint32_t rank, bool inwa
     return sum;
 }
 
-/* Ports matter where they carry less than the links behind them; a slow rank's ports are slower.
- * Returns whether there are any. */
+/* Ports matter where they carry less than the links behind them; a slowed rank's ports are
+ * slower. INFINITY marks a port that never limits. Returns whether any port limits. */
 static bool port_rates(struct tt_fluid *f)
 {
     const struct tt_topo *t = f->in->t;
@@ -55,12 +58,13 @@ static bool any_half(const struct tt_topo *t)
     return false;
 }
 
+/* A half-duplex cable is one resource, that of its even direction. */
 static uint32_t link_res(const struct tt_topo *t, uint32_t d)
 {
     return t->links[d / 2].half ? d & ~1u : d;
 }
 
-/* The resources of a connection where they are not just its links. */
+/* The resources of a connection where these are not simply its links. */
 static void fill_hops(struct tt_fluid *f, const struct tt_work_conn *c, struct tt_lane *l)
 {
     const struct tt_topo *t = f->in->t;
@@ -74,6 +78,7 @@ static void fill_hops(struct tt_fluid *f, const struct tt_work_conn *c, struct t
             to[l->n++] = ports[k];
 }
 
+/* Without half-duplex links and limiting ports the routes themselves serve as resource lists. */
 static void fill_lanes(struct tt_fluid *f)
 {
     const struct tt_work *w = f->in->w;
@@ -153,6 +158,7 @@ void tt_sim_fluid_close(struct tt_fluid *f)
 
 /* ---- coming and going ---- */
 
+/* tt_vec_room appends one element; false: out of memory. */
 static bool fluid_keep(struct tt_vec *v, uint32_t x)
 {
     uint32_t *room = tt_vec_room(v);
@@ -169,6 +175,8 @@ static bool take_spare(struct tt_vec *v, uint32_t *ret)
     return true;
 }
 
+/* Takes the flow's slot and its places from the spare ones if possible: a long run allocates
+ * nothing. */
 struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now)
 {
     const struct tt_lane *l = &f->lane[conn];
@@ -185,6 +193,7 @@ struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t b
         f->failed = true;
         return NULL;
     }
+    /* The version goes on where the slot's previous flow ended, so old events cannot match. */
     struct tt_flow *w = flow_at(f, i);
     uint64_t latency = f->in->w->conn[conn].latency_ps;
     *w = (struct tt_flow){.conn = conn,
@@ -197,6 +206,7 @@ struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t b
     return w;
 }
 
+/* Statistics per directed link: messages at once, and since when it is busy. */
 static void enter_links(struct tt_fluid *f, uint32_t conn, uint64_t now)
 {
     const struct tt_work_conn *c = &f->in->w->conn[conn];
@@ -231,6 +241,7 @@ static bool res_room(struct tt_res *r)
     return true;
 }
 
+/* Appends the flow to the lists of its resources. */
 static void fluid_enter(struct tt_fluid *f, uint32_t i)
 {
     const struct tt_flow *w = flow_at(f, i);
@@ -247,6 +258,8 @@ static void fluid_enter(struct tt_fluid *f, uint32_t i)
     }
 }
 
+/* Removes the flow from all lists. Where others remain, they may now get more: the resource is
+ * dirty. */
 static void fluid_leave(struct tt_fluid *f, const struct tt_flow *w)
 {
     const struct tt_lane *l = &f->lane[w->conn];
@@ -282,8 +295,8 @@ struct tt_flow tt_sim_fluid_end(struct tt_fluid *f, uint32_t flow, uint64_t now)
 
 /* ---- rates ---- */
 
-/* Rounded up, but not for what only the arithmetic added: equal flows must end at the same
- * picosecond. */
+/* When the flow ends. Rounded up, except for what only the arithmetic added: equal flows must
+ * end at the same picosecond. */
 static uint64_t end_of(struct tt_fluid *f, const struct tt_flow *w)
 {
     double ps = w->left > 0 ? w->left / w->rate * 1e12 : 0;
@@ -295,6 +308,8 @@ static uint64_t end_of(struct tt_fluid *f, const struct tt_flow *w)
     return w->updated_ps + (ps > 0 ? (uint64_t)ps : 0);
 }
 
+/* Accounts for the bytes sent so far at the old rate, then queues the new end under a new
+ * version. A rate that differs by rounding only is not changed. */
 static void set_rate(struct tt_fluid *f, uint32_t i, double rate, uint64_t now, struct tt_queue *q)
 {
     struct tt_flow *w = flow_at(f, i);
@@ -306,8 +321,8 @@ static void set_rate(struct tt_fluid *f, uint32_t i, double rate, uint64_t now, 
     tt_sim_queue_push(q, end_of(f, w), i, ++w->version);
 }
 
-/* The flow's rate when it shares nothing; else one of its shared resources becomes dirty: the
- * others are connected with it. */
+/* Sets the flow's rate if it shares nothing; otherwise one of its shared resources becomes
+ * dirty, which suffices because the others are connected with it. */
 static void settle_fresh(struct tt_fluid *f, uint32_t i, uint64_t now, struct tt_queue *q)
 {
     const struct tt_lane *l = &f->lane[flow_at(f, i)->conn];
@@ -319,6 +334,7 @@ static void settle_fresh(struct tt_fluid *f, uint32_t i, uint64_t now, struct tt
     set_rate(f, i, l->rate, now, q);
 }
 
+/* Enters all new flows before any rate is set, so that each sees all others of this moment. */
 void tt_sim_fluid_settle(struct tt_fluid *f, uint64_t now, struct tt_queue *q)
 {
     const uint32_t *fresh = f->fresh.data;

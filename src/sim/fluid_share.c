@@ -1,17 +1,17 @@
 /* fluid_share.c - weighted max-min fair rates of what is connected with the dirty resources.
  *
- * Progressive filling. A resource with room c for open flows of weights w1, w2, .. is full at the
- * level c / (w1 + w2 + ..). The resource with the lowest level settles its flows (rate = level *
- * weight), which takes room and weight from their other resources; the level of those can only
- * rise. Therefore a heap whose entries are lower bounds: an entry that is out of date is put back
- * with its present level.
+ * Progressive filling. A resource with room c for open flows of weights w1, w2, ... is full at
+ * the level c / (w1 + w2 + ...). The resource with the lowest level settles its flows (rate =
+ * level * weight), which takes room and weight from their other resources; the levels of those
+ * can only rise. The heap's entries are therefore lower bounds: an entry that is out of date is
+ * put back with its present level.
  *
- *    link A 10: flows 1, 2   levels A 5, B 4   B settles 2 and 3 at 4 each; A has 6 left for flow 1
- *    link B  8: flows 2, 3
+ *     link A 10: flows 1, 2   levels A 5, B 4   B settles 2 and 3 at 4 each; A has 6 left for 1
+ *     link B  8: flows 2, 3
  *
- * Levels that differ by rounding alone count as equal, so that flows in equal positions get the
- * same rate to the last bit. Cost: O(hops of the flows reached * log resources reached). Flows not
- * connected with a dirty resource cannot change and are not looked at. */
+ * Levels that differ only by rounding count as equal, so flows in equal positions get the same
+ * rate to the last bit. Cost: O(hops of the flows reached * log resources reached). Flows not
+ * connected with a dirty resource cannot change and are not examined. */
 #include "sim/fluid.h"
 
 #include <math.h>
@@ -25,6 +25,8 @@ static struct tt_flow *flow_at(const struct tt_fluid *f, uint32_t i)
 
 /* ---- what is connected ---- */
 
+/* Adds a resource to the component, with all its room and all its flows open. Idle ones do not
+ * limit. */
 static void reach_res(struct tt_fluid *f, uint32_t id)
 {
     struct tt_res *r = &f->res[id];
@@ -52,6 +54,7 @@ static void reach_flow(struct tt_fluid *f, uint32_t i)
         reach_res(f, f->hops[l->at + k]);
 }
 
+/* A breadth-first search over resources; `near` is its queue. Weights are summed on the way. */
 static void reach_all(struct tt_fluid *f)
 {
     const uint32_t *dirty = f->dirty.data;
@@ -70,6 +73,7 @@ static void reach_all(struct tt_fluid *f)
 
 /* ---- levels ---- */
 
+/* A binary heap, lowest level first. */
 static void level_put(struct tt_fluid *f, struct tt_level e)
 {
     if (!tt_vec_room(&f->levels)) {
@@ -100,7 +104,7 @@ static struct tt_level level_take(struct tt_fluid *f)
     return top;
 }
 
-/* The flow keeps this rate; its other resources have less room. */
+/* The flow keeps this rate; all its resources lose that room and its weight. */
 static void settle_flow(struct tt_fluid *f, uint32_t i, double level)
 {
     struct tt_flow *w = flow_at(f, i);
@@ -123,6 +127,7 @@ static void settle_flow(struct tt_fluid *f, uint32_t i, double level)
     }
 }
 
+/* Settles the resource's flows that have no rate yet. */
 static void settle_res(struct tt_fluid *f, const struct tt_res *r, double level)
 {
     for (uint32_t k = 0; k < r->n && !f->failed; k++)
@@ -135,8 +140,9 @@ static double level_of(const struct tt_res *r)
     return r->room / r->weight;
 }
 
-/* The resources at the lowest level of all, without a heap: often that is everything. Returns the
- * level. */
+/* Settles the resources at the lowest level of all without the heap: often that is everything.
+ * Returns the level. `open == n` skips those that lost a flow on the way; fill_rest handles
+ * them. */
 static double fill_lowest(struct tt_fluid *f)
 {
     const uint32_t *near = f->near.data;
@@ -151,8 +157,8 @@ static double fill_lowest(struct tt_fluid *f)
     return least;
 }
 
-/* The rest, lowest level first. Rounding may take a level below the last one or leave no weight
- * with a flow still open: neither lowers a rate. */
+/* Settles the others, lowest level first. Rounding may take a level below the last one, or leave
+ * no weight for a flow that is still open: both get the last level, so no rate decreases. */
 static void fill_rest(struct tt_fluid *f, double last)
 {
     while (f->levels.len && !f->failed) {
@@ -173,7 +179,7 @@ static void fill_rest(struct tt_fluid *f, double last)
 
 void tt_sim_fluid_share(struct tt_fluid *f)
 {
-    if (f->mark > UINT32_MAX - 4) { /* marks start again: forget the old ones */
+    if (f->mark > UINT32_MAX - 4) { /* marks start again: forget old ones */
         for (uint32_t i = 0; i < f->nres; i++)
             f->res[i].mark = 0;
         for (size_t i = 0; i < f->flows.len; i++)

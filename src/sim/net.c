@@ -1,16 +1,16 @@
 /* net.c - the network of flits as a machine: its lanes and ports, and the packets that stand in
- * lanes and ask for ports. What a port does with those who ask is in net_port.c; packet.h has the
- * rules.
+ * lanes and ask for ports. net_port.c decides what a port does with those that ask; packet.h has
+ * the rules.
  *
  *     rank 0                       rank 1                        rank 2
  *     interface -> [port 0>1] ~~> lane 0>1 -> [port 1>2] ~~> lane 1>2 -> [ejection port] -> memory
  *                     ^              |  one clock + latency        |
  *                     +-- credits ---+<---------- credits ---------+
  *
- * Event driven by ports: a port is looked at when something that may leave by it, or a credit it
- * waits for, is there; in between nothing is touched. Invariants: a lane asks for exactly one port
- * while it holds a packet; credits on their way + credits at the sender + flits promised into a
- * lane and not out of it = the lane's buffer. */
+ * The simulation is driven by ports: a port is examined when something may leave by it or a
+ * credit that it waits for is there; in between nothing is touched. Invariants: a lane asks for
+ * exactly one port while it holds a packet; credits under way + credits at the sender + flits
+ * promised into a lane and not out of it = the lane's buffer. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ uint64_t tt_sim_net_flits(const struct tt_net_setup *set, uint64_t bytes, uint32
     uint64_t packets = set->message_mode || !bytes ? 1 : (bytes - 1) / set->payload_bytes + 1;
     if (ret_packets)
         *ret_packets = (uint32_t)packets;
-    /* payloads are whole flits: only the last packet may end with a part of one */
+    /* payloads are whole flits: only the last packet may end with a partial one */
     return packets + bytes / set->flit_bytes + (bytes % set->flit_bytes != 0);
 }
 
@@ -39,7 +39,8 @@ struct tt_net_packet *tt_sim_net_first(const struct tt_net_lane *l)
     return &l->packet[l->head];
 }
 
-/* The lane's first packet asks for its port: from now on it takes part in that port's decisions. */
+/* The lane's first packet asks for its port: it joins the port's list and takes part in its
+ * decisions from now on. Ejection ports follow the ports of the links, `interfaces` per rank. */
 static void net_ask(struct tt_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
@@ -61,6 +62,7 @@ static void net_ask(struct tt_net *n, uint32_t lane)
         tt_sim_net_wake(n, l->port, lane, f->first > l->pace ? f->first : l->pace);
 }
 
+/* Packets of a lane are a ring whose capacity is a power of two. */
 bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_packet *p)
 {
     struct tt_net_lane *l = &n->lane[lane];
@@ -82,6 +84,7 @@ bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_pack
     return true;
 }
 
+/* Leaves the port's list; the next packet, if any, asks for a port of its own. */
 void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
@@ -97,6 +100,8 @@ void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
         net_ask(n, lane);
 }
 
+/* A port without a promise is examined at `time`, or when it is free. A promise to another lane
+ * is cut, if it extends that far; a promise to the same lane is not affected. */
 void tt_sim_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time)
 {
     struct tt_net_port *o = &n->port[port];
@@ -120,6 +125,8 @@ void tt_sim_net_tell(struct tt_net *n, uint32_t msg, enum tt_net_kind kind, uint
     n->nomem |= !tt_vec_push(&n->news, &news, 1);
 }
 
+/* The first packet of the message enters the interface's lane; refill (net_port.c) adds the
+ * others. */
 void tt_sim_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time)
 {
     const struct tt_work *w = n->in->w;
@@ -144,6 +151,8 @@ void tt_sim_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time)
 
 /* ---- events ---- */
 
+/* Entries whose port has another time or purpose now are dropped here, not when they become
+ * void. */
 uint64_t tt_sim_net_next(struct tt_net *n)
 {
     while (n->agenda.len) {
@@ -151,7 +160,7 @@ uint64_t tt_sim_net_next(struct tt_net *n)
         const struct tt_net_port *o = &n->port[due->id & UINT32_MAX];
         if (o->when == due->time && o->settling == !(due->id >> 32))
             return due->time;
-        tt_sim_agenda_pop(&n->agenda); /* it was put off or forward since */
+        tt_sim_agenda_pop(&n->agenda); /* the time was changed since */
     }
     return TT_NEVER;
 }

@@ -2,41 +2,44 @@
  * datelines, found instead of declared.
  *
  * A packet that holds a channel of link a and waits for link b makes b depend on a; packets can
- * block each other for good only around a circle of such dependences. Collect the dependences a ->
- * b of all routes of the schedule and cut their graph into strongly connected components; search it
- * depth first and number links as they are finished. A packet begins with class 0, goes back to
- * class 0 when it enters another component, and takes the next class when it follows a back arc
- * inside one:
+ * block each other forever only around a cycle of such dependences. Collect the dependences a ->
+ * b of all routes of the schedule and divide their graph into strongly connected components;
+ * search it depth first and number links as they are finished. A packet begins with class 0,
+ * returns to class 0 when it enters another component, and takes the next class when it follows
+ * a back arc inside one:
  *
  *     ring of 4, routes of two links:   0>1 -> 1>2 -> 2>3 -> 3>0 -> 0>1
  *     one component; finished in the order 3>0, 2>3, 1>2, 0>1;
  *     the back arc is 3>0 -> 0>1: there a packet changes to class 1, as at a dateline.
- *     Torus: every ring is a component, so two classes
- *     do for any number of dimensions. Trees, meshes in dimension order, single-link routes: no
- *     circle, one class.
+ *     Torus: every ring is a component, so two classes suffice for any number of dimensions.
+ *     Trees, meshes in dimension order, single-link routes: no cycle, one class.
  *
- * Why this suffices: every dependence goes to a later component; or within one to a higher class;
- * or in the same class to a link that was finished earlier. So (component, class, finishing number)
- * only moves one way, and no circle exists, whatever the routes (declared ones included) and
- * however long the packets (message mode: no buffer ever has to hold a whole packet, as a bubble
- * scheme would need). With fewer channels than classes the last ones share, and a deadlock is
- * possible; tt_sim_net_stuck then names it. Cost: linear in the lengths of all routes. */
+ * Why this suffices: every dependence leads to a later component; or within one to a higher
+ * class; or in the same class to a link that was finished earlier. (component, class, finishing
+ * number) thus moves in one direction only, and no cycle exists, whatever the routes (declared
+ * ones included) and however long the packets (message mode: no buffer ever has to hold a whole
+ * packet, as a bubble scheme would need). With fewer channels than classes the last ones are
+ * shared and a deadlock is possible; tt_sim_net_stuck then names it. Cost: linear in the lengths
+ * of all routes. */
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
+/* The graph of dependences between directed links, and the state of the search. */
 struct deps {
     uint32_t n;
     uint64_t *start; /* n + 1 */
     uint32_t *to;
-    /* depth-first search */
-    uint32_t *index, *low, *finished, *component; /* index 0: not seen */
+    /* depth-first search; the six uint32_t arrays are one block */
+    uint32_t *index, *low, *finished, *component; /* index 0: not visited */
     uint64_t *next;                               /* arc of each vertex to follow next */
-    uint32_t *path, *stack;                       /* the search's path; Tarjan's stack */
+    uint32_t *path, *stack;                       /* path of the search; Tarjan's stack */
     uint32_t npath, nstack, nindex, nfinished, ncomponents;
     bool *on_stack;
 };
 
+/* Adjacency lists by counting: start[v + 1] advances from begin to end of v's list while
+ * filling. */
 static tutti_status deps_make(struct deps *d, const struct tt_work *w, uint32_t n,
                               struct tutti_error *err)
 {
@@ -79,6 +82,7 @@ static void net_class_enter(struct deps *d, uint32_t v)
     d->on_stack[v] = true;
 }
 
+/* v is finished. If it is the root of a component, that component is on top of the stack. */
 static void net_class_leave(struct deps *d, uint32_t v)
 {
     d->finished[v] = d->nfinished++;
@@ -96,7 +100,7 @@ static void net_class_leave(struct deps *d, uint32_t v)
     d->ncomponents++;
 }
 
-/* Tarjan's algorithm from one link, without recursion. */
+/* Tarjan's algorithm from one link, without recursion: routes can be as long as the network. */
 static void net_class_search(struct deps *d, uint32_t root)
 {
     net_class_enter(d, root);
@@ -132,6 +136,7 @@ static tutti_status components(struct deps *d, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* finished[b] >= finished[a] inside a component is a back arc: there the class increases. */
 static void assign(const struct deps *d, const struct tt_work *w, uint8_t *hop_class,
                    uint32_t *ret_classes)
 {

@@ -1,11 +1,11 @@
-/* net_open.c - the machine of net.c made from a topology: flit times, delays, credits, ejection
- * ports.
+/* net_open.c - builds the machine of net.c from a topology: flit times, delays, credits,
+ * ejection ports.
  *
- * The clock follows from the fastest link: it moves a flit in cycles_per_flit cycles. Every link
- * keeps its own flit time, flit_bytes / its rate, to 1/1024 ps, so that links of different speed
+ * The clock follows from the fastest link, which moves a flit in cycles_per_flit cycles. Every
+ * link has its own flit time, flit_bytes / its rate, to 1/1024 ps, so links of different speed
  * meet their bandwidth. A rank's interfaces and ejection ports are as fast as its fastest link
- * (slower by the what-if's factor). The buffer of a lane, when not given, covers the way there and
- * back and one packet. */
+ * (slower by the what-if's factor). The buffer of a lane, if not given, covers the round trip
+ * and one packet. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static tutti_status flit_ticks(const struct tt_net *n, double bytes_per_s, uint6
     return TUTTI_OK;
 }
 
-/* Every directed link's port; half-duplex cables have one for both directions. */
+/* Sets up every directed link's port; a half-duplex cable has one for both directions. */
 static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
 {
     const struct tt_topo *t = n->in->t;
@@ -57,6 +57,7 @@ static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* A lane of a link: its delays (rules 1 and 2 of packet.h), and all credits at the sender. */
 static bool open_lane(struct tt_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
@@ -86,6 +87,7 @@ static uint64_t rank_flit(const struct tt_net *n, uint32_t rank)
     return best == TT_NEVER ? n->clock : best;
 }
 
+/* The lanes of a rank's interfaces and its ejection ports. */
 static void open_rank(struct tt_net *n, uint32_t rank)
 {
     double slowed = (double)rank_flit(n, rank) * n->in->slow[rank];
@@ -108,6 +110,7 @@ uint32_t tt_sim_net_ends(const struct tt_net *n, uint32_t rank)
     return ports == 0 ? 1 : ports < n->set.interfaces ? ports : n->set.interfaces;
 }
 
+/* A message in the order of one end's program. */
 struct place {
     uint64_t rank_step;
     uint32_t op, msg;
@@ -121,6 +124,7 @@ static int by_place(const void *x, const void *y)
     return a->op < b->op ? -1 : a->op > b->op;
 }
 
+/* A stable order independent of qsort: operations of one rank are all different. */
 uint32_t *tt_sim_net_order(const struct tt_work *w, bool by_receiver, uint32_t *start)
 {
     struct place *p = tt_alloc((size_t)w->nmsgs + 1, sizeof *p);
@@ -146,7 +150,7 @@ uint32_t *tt_sim_net_order(const struct tt_work *w, bool by_receiver, uint32_t *
     return order;
 }
 
-/* The place of a message's last link among its receiver's links. */
+/* The index of a message's last link among its receiver's links. */
 static uint32_t last_link(const struct tt_net *n, const struct tt_work_conn *c)
 {
     const struct tt_graph *g = &n->in->t->g;
@@ -157,9 +161,9 @@ static uint32_t last_link(const struct tt_net *n, const struct tt_work_conn *c)
     return i - g->start[c->dst];
 }
 
-/* Which ejection port a message uses: that of the link it comes by; of a rank with fewer ports than
- * links, the next in turn among those that the rank receives in one step (1.6 of the notes on
- * MultiTree, where all are assigned so). */
+/* Decides which ejection port a message uses: that of the link that it arrives by; at a rank
+ * with fewer ports than links, the next in turn among those received in one step (1.6 of the
+ * notes on MultiTree, where all are assigned so). */
 static bool open_messages(struct tt_net *n)
 {
     const struct tt_work *w = n->in->w;
@@ -180,8 +184,8 @@ static bool open_messages(struct tt_net *n)
     return order != NULL;
 }
 
-/* The classes that the routes need; virtual channels by default four, or as many as there are
- * classes. */
+/* Finds the classes that the routes need. Default: four virtual channels, or as many as there
+ * are classes. Classes beyond the channels share the last one. */
 static tutti_status open_channels(struct tt_net *n, struct tutti_error *err)
 {
     const struct tt_work *w = n->in->w;
@@ -228,7 +232,7 @@ static tutti_status net_open_allocate(struct tt_net *n, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* How many lanes and ports there are. */
+/* Computes the numbers of lanes and ports. */
 static tutti_status size_up(struct tt_net *n, struct tutti_error *err)
 {
     uint64_t ends = (uint64_t)n->in->t->ranks * n->set.interfaces,
@@ -242,6 +246,7 @@ static tutti_status size_up(struct tt_net *n, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Channels first: the number of lanes depends on them. On failure the caller frees n. */
 tutti_status tt_sim_net_open(struct tt_net *n, const struct tt_sim_input *in,
                              const struct tt_net_setup *set, struct tutti_error *err)
 {

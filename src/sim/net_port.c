@@ -1,25 +1,26 @@
-/* net_port.c - what a port decides: which lane may send, and how many flits of it can be promised
- * at once.
+/* net_port.c - what a port decides: which lane may send, and how many of its flits can be
+ * promised at once.
  *
- * Flit by flit, a port would be looked at once per flit. Instead the winner's next flits are
- * promised together, as far as the rules give a train of even spacing and everything they rest on
- * is *firm*, that is, cannot change any more:
+ * Flit by flit, a port would be examined once per flit. Instead the winner's next flits are
+ * promised together, as far as the rules give a train of even spacing and everything that they
+ * depend on is *firm*, which means that it cannot change any more:
  *
- *     - flits that have begun their way into the lane (they are known one link latency before they
- *       may leave), credits likewise;
+ *     - flits that have started into the lane (they are known one link latency before they may
+ *       leave), and credits likewise;
  *     - no other lane that asks for the port may send before the promise ends.
  *
- * A promise may still be cut, when a lane that nobody knew of asks for the port (tt_sim_net_cut):
- * the flits that have not left by then are taken back, here and from the next lane's queue, and
- * their credits too. Nobody can have built on them, since what has not begun its way is not firm:
- * cuts never spread. A promise never reaches beyond its packet's tail, and the head is its first
- * flit, which leaves now: what is known of packets is always firm. So the outcome is that of flit
- * by flit, to the tick (a test compares them), at the cost of one look per packet and hop instead
- * of one per flit; with long links and message mode, per round trip. */
+ * A promise may still be cut, when a lane not known before asks for the port (tt_sim_net_cut):
+ * flits that have not left by then are taken back, here and from the next lane's queue, and
+ * their credits too. Nothing can depend on them, since what has not started is not firm: cuts
+ * never spread. A promise never extends beyond its packet's tail, and the head is its first
+ * flit, which leaves now: what is known of packets is always firm. The outcome is therefore that
+ * of flit by flit, to the tick (a test compares them), with one look per packet and hop instead
+ * of one per flit; with long links and message mode, one per round trip. */
 #include <assert.h>
 
 #include "sim/packet.h"
 
+/* Credits of an ejection port: always there. */
 static const struct tt_train always = {0, 0, TT_NEVER};
 
 static uint64_t net_port_later(uint64_t a, uint64_t b)
@@ -32,14 +33,14 @@ static uint64_t fewer(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The directed link that a lane's first packet wants, TT_NET_NONE: ejection. */
+/* The directed link that a lane's first packet needs; TT_NET_NONE: ejection. */
 static uint32_t wanted(const struct tt_net *n, const struct tt_net_packet *p)
 {
     const struct tt_work_conn *c = &n->in->w->conn[tt_sim_net_conn(n, p->msg)];
     return p->hop < c->nlinks ? n->in->w->path[c->path_at + p->hop] : TT_NET_NONE;
 }
 
-/* When a packet without a channel may have one, and the lowest that it may have then. */
+/* When a packet without a channel may get one of its class, and the lowest that it may get then. */
 static uint64_t channel_time(const struct tt_net *n, const struct tt_net_packet *p, uint64_t time,
                              uint32_t *ret_out)
 {
@@ -76,14 +77,15 @@ static uint64_t may_leave(const struct tt_net *n, const struct tt_net_lane *l, u
                                        : channel_time(n, p, net_port_later(time, n->now), ret_out);
 }
 
+/* The outcome of a port's decision. */
 struct choice {
     uint32_t lane, out;
     uint64_t step, turn; /* what the winner won by: smaller is better */
-    uint64_t others;     /* before this time nobody else may send */
+    uint64_t others;     /* before this time no other lane may send */
 };
 
-/* The winner among those who may send now; lane TT_NET_NONE: nobody, `others` says when to look
- * again. */
+/* Finds the winner among the lanes that may send now. lane TT_NET_NONE: none may; `others` then
+ * says when to look again. `turn` puts lanes after the last winner first: round robin. */
 static struct choice net_port_choose(const struct tt_net *n, const struct tt_net_port *o)
 {
     struct choice c = {TT_NET_NONE, TT_NET_NONE, TT_NEVER, TT_NEVER, TT_NEVER};
@@ -109,8 +111,8 @@ static struct choice net_port_choose(const struct tt_net *n, const struct tt_net
     return c;
 }
 
-/* How many k = 0, 1, ... in a row have t.first + k*t.gap <= first + k*gap, knowing that k = 0
- * does. */
+/* For how many k = 0, 1, ... in a row t.first + k*t.gap <= first + k*gap holds, given that it
+ * holds for k = 0. */
 static uint64_t keeps_up(const struct tt_train *t, uint64_t first, uint64_t gap)
 {
     if (t->gap <= gap)
@@ -118,7 +120,8 @@ static uint64_t keeps_up(const struct tt_train *t, uint64_t first, uint64_t gap)
     return fewer(t->count, (first - t->first) / (t->gap - gap) + 1);
 }
 
-/* How many of the train were sent (flits, credits) by now, delay being their way. */
+/* How many of the train had been sent by now, if their way takes `delay`. All elements with gap
+ * 0, or from memory, are there. */
 static uint64_t firm(const struct tt_train *t, uint64_t now, uint64_t delay)
 {
     if (t->gap == 0 || delay == TT_NEVER)
@@ -126,13 +129,14 @@ static uint64_t firm(const struct tt_train *t, uint64_t now, uint64_t delay)
     return fewer(t->count, (now + delay - t->first) / t->gap + 1);
 }
 
-/* Does every element of t leave the moment it is there? */
+/* Does every element of t leave at the moment when it is there? */
 static bool binds(const struct tt_train *t, uint64_t first, uint64_t gap)
 {
     return t->first == first && t->gap == gap;
 }
 
-/* The length of a promise that begins now, and its spacing. */
+/* Sets the length and spacing of a promise that begins now. Invariant: all n flits satisfy the
+ * rules if no further lane asks. */
 static void net_port_measure(const struct tt_net *n, const struct tt_net_lane *l, uint64_t pace,
                              uint64_t others, struct tt_net_promise *p)
 {
@@ -149,6 +153,8 @@ static void net_port_measure(const struct tt_net *n, const struct tt_net_lane *l
     uint64_t second =
         net_port_later(p->flits.first + p->flits.gap, p->credits.first + p->credits.gap);
     p->gap = net_port_later(pace, second - fewer(second, n->now));
+    /* The spacing is slower than the pace but neither train dictates it: only the first flit is
+     * certain. */
     if (p->gap > pace && !binds(&p->flits, p->first, p->gap) &&
         !binds(&p->credits, p->first, p->gap))
         return;
@@ -168,7 +174,7 @@ static uint64_t stalled(const struct tt_net_promise *p, uint64_t pace, uint64_t 
         return waited;
     if (p->flits.gap <= p->gap)
         return waited + n - 1;
-    /* flit k has slack - k*loss left */
+    /* flit k has slack - k*loss left before it would be late itself */
     uint64_t slack = p->first - p->flits.first, loss = p->flits.gap - p->gap;
     return waited + (slack ? fewer(n - 1, (slack - 1) / loss) : 0);
 }
@@ -178,6 +184,8 @@ static uint64_t pace_of(const struct tt_net_port *o, const struct tt_net_lane *l
     return net_port_later(o->flit, l->gap);
 }
 
+/* Schedules the port's next decision, or (settling) the end of its promise. Settling sorts first
+ * among equal times: its id is lower. */
 static void look_at(struct tt_net *n, uint32_t port, uint64_t time, bool settling)
 {
     struct tt_net_port *o = &n->port[port];
@@ -188,8 +196,8 @@ static void look_at(struct tt_net *n, uint32_t port, uint64_t time, bool settlin
             !tt_sim_agenda_push(&n->agenda, time, (settling ? 0 : UINT64_C(1) << 32) + port);
 }
 
-/* The head takes channel `out` (TT_NET_NONE: ejection); the reader hears of the first packet of a
- * message. */
+/* The head takes channel `out` (TT_NET_NONE: ejection). The first packet of a message is
+ * reported. */
 static void net_port_start(struct tt_net *n, uint32_t lane, uint32_t out)
 {
     struct tt_net_lane *l = &n->lane[lane];
@@ -208,7 +216,7 @@ static void net_port_start(struct tt_net *n, uint32_t lane, uint32_t out)
         n->peak[link] = n->held[link];
 }
 
-/* The promised flits are on their way to the next lane, which may be waiting for them. */
+/* Queues the promised flits at the next lane, which may be waiting for them. */
 static void pass_on(struct tt_net *n, const struct tt_net_lane *l, const struct tt_net_promise *p,
                     bool head)
 {
@@ -228,7 +236,7 @@ static void pass_on(struct tt_net *n, const struct tt_net_lane *l, const struct 
         tt_sim_net_wake(n, next->port, l->out, flits.first);
 }
 
-/* Their places in the lane are free again: credits to whoever sends into it. */
+/* Returns the credits of the flits' places to the sender into this lane. */
 static void give_back(struct tt_net *n, struct tt_net_lane *l, const struct tt_net_promise *p)
 {
     bool was_empty = l->credits.len == 0;
@@ -238,7 +246,8 @@ static void give_back(struct tt_net *n, struct tt_net_lane *l, const struct tt_n
         tt_sim_net_wake(n, n->link_port[l->link], l->owner, credits.first);
 }
 
-/* What a promise changes when it is made. */
+/* Applies what a promise changes at the moment when it is made. tt_sim_net_cut undoes the end of
+ * it. */
 static void net_port_take(struct tt_net *n, uint32_t port, bool head)
 {
     struct tt_net_port *o = &n->port[port];
@@ -260,6 +269,8 @@ static void net_port_take(struct tt_net *n, uint32_t port, bool head)
         give_back(n, l, p);
 }
 
+/* Decides for a port that is free: wait, or promise. A promise that ends with the tail is
+ * settled when the tail leaves. */
 void tt_sim_net_decide(struct tt_net *n, uint32_t port)
 {
     struct tt_net_port *o = &n->port[port];
@@ -290,7 +301,7 @@ void tt_sim_net_decide(struct tt_net *n, uint32_t port)
         tt_sim_net_settle(n, port);
 }
 
-/* The next packet of the message on an interface, or the message is out. */
+/* Puts the next packet of the message on its interface, or reports that the message has left. */
 static void refill(struct tt_net *n, uint32_t lane, const struct tt_net_packet *done)
 {
     struct tt_net_lane *l = &n->lane[lane];
@@ -307,6 +318,7 @@ static void refill(struct tt_net *n, uint32_t lane, const struct tt_net_packet *
     n->nomem |= !tt_sim_trains_push(&l->flits, &flits) || !tt_sim_net_append(n, lane, &p);
 }
 
+/* The tail leaves: the channel is free, and the lane's next packet gets its turn. */
 void tt_sim_net_settle(struct tt_net *n, uint32_t port)
 {
     struct tt_net_port *o = &n->port[port];
@@ -327,6 +339,7 @@ void tt_sim_net_settle(struct tt_net *n, uint32_t port)
         refill(n, lane, &done);
 }
 
+/* `kept` flits leave before `time`; the others return to where they were taken from. */
 void tt_sim_net_cut(struct tt_net *n, uint32_t port, uint64_t time)
 {
     struct tt_net_port *o = &n->port[port];

@@ -1,14 +1,16 @@
-/* net_stuck.c - is the network empty after its last event, and if not, who waits for whom? Nothing
- * moves any more when every packet left waits for a channel that another one holds, or for room in
- * a lane whose own first packet waits. Following those waits from any stuck lane must come back to
- * a lane seen before: that circle is the deadlock, and its links are named. */
+/* net_stuck.c - after the last event: is the network empty, and if not, which links wait for
+ * each other?
+ *
+ * Nothing moves any more if every packet left waits for a channel that another one holds, or for
+ * room in a lane whose own first packet waits. Following these waits from any stuck lane must
+ * return to a lane seen before: that cycle is the deadlock, and its links are named. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/packet.h"
 
-/* The lane that keeps the first packet of `lane` from moving: the holder of the channel it wants
- * (that lane's packet must move on), or the full lane it sends into. */
+/* The lane that keeps the first packet of `lane` from moving: the holder of the channel that it
+ * needs (that lane's packet must move on), or the full lane that it sends into. */
 static uint32_t blocker(const struct tt_net *n, uint32_t lane)
 {
     const struct tt_net_lane *l = &n->lane[lane];
@@ -23,6 +25,7 @@ static uint32_t blocker(const struct tt_net *n, uint32_t lane)
     return n->lane[out].len ? out : n->lane[out].owner;
 }
 
+/* Any lane that still holds a packet. */
 static uint32_t a_stuck_lane(const struct tt_net *n)
 {
     for (uint32_t i = 0; i < n->nlanes; i++)
@@ -31,7 +34,7 @@ static uint32_t a_stuck_lane(const struct tt_net *n)
     return TT_NET_NONE;
 }
 
-/* "rank 1 -> rank 2" of a link lane. */
+/* Appends "rank 1 -> rank 2" for a lane of a link; interfaces have no name. */
 static void add_link(const struct tt_net *n, uint32_t lane, struct tt_str *text)
 {
     char a[64], b[64];
@@ -44,11 +47,12 @@ static void add_link(const struct tt_net *n, uint32_t lane, struct tt_str *text)
     tt_str_printf(text, "%s%s -> %s", text->len ? ", " : "", a, b);
 }
 
-/* The links of the circle that the waits from `lane` lead into. */
+/* Lists the links of the cycle that the waits from `lane` lead into; returns its length, 0 if
+ * there is none. */
 static uint32_t circle(const struct tt_net *n, uint32_t lane, struct tt_str *text)
 {
     uint32_t at = lane, length = 0;
-    /* now inside the circle, wherever it began */
+    /* after this many steps `at` is inside the cycle, wherever it began */
     for (uint32_t i = 0; i < n->nlanes && at != TT_NET_NONE; i++)
         at = blocker(n, at);
     if (at == TT_NET_NONE)

@@ -1,16 +1,17 @@
-/* ni.c - the network interfaces of all ranks: which of the messages that could go takes which
- * interface, and when.
+/* ni.c - the network interfaces of all ranks: which ready message takes which interface, and
+ * when.
  *
- * A rank has `interfaces` of them; each sends one message at a time, the lowest idle one takes the
- * message of the earliest step (then of the lowest number). With lockstep a rank works through its
- * schedule table (ni_table.c): only messages of the head step may go, the next step becomes the
- * head when all of them have left, and a step without a send is a no-op that lasts as long as that
- * step is *estimated* to take: the longest message of the step, its flits at the pace of the
- * slowest link of its route. So ranks stay in step without a barrier, as long as the estimate is
- * right; nothing else depends on it. Interfaces that become idle at one time do so by their
- * messages' numbers. The published interface waits one or two step times less what its queues
- * swallow; ours has no such queue (the message leaves at the link's pace), so that one step time is
- * the whole of it. */
+ * A rank has `interfaces` of them. Each sends one message at a time; the lowest idle one takes
+ * the message of the earliest step (then of the lowest number). With lockstep a rank works
+ * through its schedule table (ni_table.c): only messages of the head step may go, the next step
+ * becomes the head when all of them have left, and a step without a send is a no-op that lasts
+ * as long as the step is *estimated* to take: the longest message of the step, its flits at the
+ * pace of the slowest link of its route. Ranks thus stay in step without a barrier while the
+ * estimate is right; nothing else depends on it. Interfaces that become idle at one time do so
+ * in the order of their messages' numbers.
+ *
+ * The published interface waits one or two step times less what its queues absorb. Ours has no
+ * such queue (the message leaves at the link's pace), so one step time is all of it. */
 #include <stdlib.h>
 
 #include "sim/packet.h"
@@ -26,7 +27,7 @@ static uint32_t sender_of(const struct tt_ni *ni, uint32_t number)
     return ni->net->in->w->conn[tt_sim_net_conn(ni->net, number)].src;
 }
 
-/* Messages that could go take idle interfaces. */
+/* Puts ready messages on idle interfaces. A message's jitter is paid before its first flit. */
 static void dispatch(struct tt_ni *ni, uint32_t rank, uint64_t now)
 {
     struct tt_ni_rank *r = &ni->rank[rank];
@@ -52,7 +53,8 @@ void tt_sim_ni_offer(struct tt_ni *ni, uint32_t number, uint64_t now)
     dispatch(ni, rank, now);
 }
 
-/* The lines of the next step become the head; returns when its no-op ends, or 0. */
+/* Makes the next step of the table the head; returns when its no-op ends, or 0 if it has
+ * messages. */
 static uint64_t next_step(struct tt_ni *ni, uint32_t rank, uint64_t now)
 {
     struct tt_ni_rank *r = &ni->rank[rank];
@@ -96,7 +98,7 @@ uint64_t tt_sim_ni_left(struct tt_ni *ni, uint32_t number, uint64_t now)
     return 0;
 }
 
-/* The longest message of each step, at the pace of its slowest link. */
+/* Estimates each step: its longest message, all segments, at the pace of its slowest link. */
 static void estimate(struct tt_ni *ni)
 {
     const struct tt_work *w = ni->net->in->w;

@@ -1,28 +1,28 @@
 /* ni_table.c - the schedule table that a network interface works through, derived from a rank's
- * slice. One line per send (a gather to several receivers in one step is one line), and a no-op for
- * every step in which others send and this rank does not.
+ * slice. One entry per send (a gather to several receivers in one step is one entry), and a
+ * no-op for every step in which others send and this rank does not.
  *
  * MultiTree on a 2x2 mesh, the tree of rank 0: 0 -> 2 and 0 -> 1 in step 0, 2 -> 3 in step 1;
- * reduce-scatter mirrors it. Rank 2's lines:
+ * reduce-scatter mirrors it. Rank 2's entries:
  *
  *     step 1   Reduce   flow 0   parent 0   children {3}     after 3's part was added
  *     step 3   Gather   flow 0   parent 0   children {3}     after 0 has sent it
  *
- * The children of a reduction are the ranks whose parts of the flow arrived before it; a flow is
+ * The children of a reduction are the ranks whose parts of the flow arrived before it. A flow is
  * named by its first chunk. */
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
-/* What a rank has received of each chunk, in order. */
+/* What a rank has received of a chunk: a list per chunk, the latest first. */
 struct came {
-    uint32_t from, kind, next; /* next: the one before, TT_NET_NONE */
+    uint32_t from, kind, next; /* next: the one received before it, or TT_NET_NONE */
 };
 struct maker {
     const struct tt_work *w;
     uint32_t rank;
     struct tt_slice slice;
-    uint32_t *last; /* per chunk: index of the latest in `came` */
+    uint32_t *last; /* per chunk: index of the latest in `came`, or TT_NET_NONE */
     struct tt_vec came;
     struct tt_ni_table *t;
 };
@@ -42,12 +42,14 @@ static bool note_receive(struct maker *m, const struct tt_op *op)
     return true;
 }
 
+/* The entry's children are the last ones in the array, so that they are consecutive. */
 static bool push_child(struct maker *m, struct tt_ni_entry *e, uint32_t rank)
 {
     e->nchildren++;
     return tt_vec_push(&m->t->children, &rank, 1) != NULL;
 }
 
+/* The receiver will add the part up: it is the parent. */
 static bool add_reduce(struct maker *m, const struct tt_op *op, uint32_t flow)
 {
     struct tt_ni_entry e = {TT_NI_REDUCE, flow, op->peer, (uint32_t)m->t->children.len, 0,
@@ -61,6 +63,7 @@ static bool add_reduce(struct maker *m, const struct tt_op *op, uint32_t flow)
     return tt_vec_push(&m->t->entries, &e, 1) != NULL;
 }
 
+/* A further receiver of the same flow in the same step joins the last entry. */
 static bool add_gather(struct maker *m, const struct tt_op *op, uint32_t flow)
 {
     struct tt_ni_entry *last =
@@ -77,7 +80,7 @@ static bool add_gather(struct maker *m, const struct tt_op *op, uint32_t flow)
     return push_child(m, &e, op->peer) && tt_vec_push(&m->t->entries, &e, 1) != NULL;
 }
 
-/* No-ops for the steps from *step until before `until`. */
+/* Adds no-ops for the steps from *step on, before `until`, in which some rank sends. */
 static bool add_noops(struct maker *m, const bool *busy, uint32_t *step, uint32_t until)
 {
     for (; *step < until; ++*step) {
@@ -88,6 +91,7 @@ static bool add_noops(struct maker *m, const bool *busy, uint32_t *step, uint32_
     return true;
 }
 
+/* `sent` has the rank's messages in the order of its sends. */
 static bool ni_table_fill(struct maker *m, const bool *busy, const uint32_t *sent)
 {
     const struct tt_work *w = m->w;

@@ -1,21 +1,22 @@
-/* packet.c - the packet level: operations start when they may (the live rule of sched.h), messages
- * go through interfaces (ni.c) and the network of flits (net.c).
+/* packet.c - the packet level: operations start when they may (the live rule of sched.h),
+ * messages go through interfaces (ni.c) and the network of flits (net.c).
  *
- *     send waits for nobody, its connection is free -> host overhead -> an interface -> flits
+ *     send waits for nothing, its connection is free -> host overhead -> an interface -> flits
  *       -> the last flit has left: the send is done, connection and interface are free
  *       -> the last flit has arrived (in order on a connection) -> the receiver takes it in
  *       -> reduction -> the receive is done
  *
- * Host side as at the flow level (flow_host.c): a host issues and takes in messages `overhead`
- * apart, its reductions run one after the other. Hosts act at a moment before the network does, so
- * that a message offered now takes part in what ports decide now. Everything is kept in ticks; the
- * report rounds up to picoseconds once. */
+ * The host side is as at the flow level (flow_host.c): a host issues and takes in messages
+ * `overhead` apart, and its reductions run one after the other. At each moment hosts act before
+ * the network, so that a message offered now takes part in what ports decide now. All times are
+ * ticks; the report rounds up to picoseconds once. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
+/* Events of hosts: the kind is in the upper bits of an agenda id, so it also orders equal times. */
 enum {
     EV_ISSUE,
     EV_LEFT,
@@ -29,14 +30,14 @@ enum {
 enum { BUSY_SEND, BUSY_RECV, BUSY_REDUCE, BUSY_ANY, BUSY_KINDS };
 
 struct host {
-    uint64_t issue, take, sum; /* as tt_host of the flow level */
+    uint64_t issue, take, sum; /* as in tt_host of the flow level, in ticks */
     uint32_t busy[BUSY_KINDS];
     uint64_t since[BUSY_KINDS], spent[BUSY_KINDS];
     uint64_t end;
 };
 struct stream {
-    uint32_t next;    /* message * K + segment within the connection: the next to go, or going */
-    uint32_t arrived; /* the next to arrive */
+    uint32_t next;    /* message * K + segment within the connection: next to go, or going */
+    uint32_t arrived; /* the next to be taken in */
     bool busy;
 };
 struct times {
@@ -51,10 +52,10 @@ struct run {
     struct tt_agenda agenda;
     struct host *host;
     struct stream *stream;
-    uint32_t *left;      /* per node: what it still waits for */
-    bool *there;         /* per message and segment: arrived, maybe before its turn */
+    uint32_t *left;      /* per node: operations and messages that it still waits for */
+    bool *there;         /* per message and segment: arrived, perhaps before its turn */
     struct times *times; /* per message and segment */
-    struct tt_vec done;  /* uint32_t nodes, not yet told to those who wait for them */
+    struct tt_vec done;  /* uint32_t: nodes done, successors not yet told */
     double gamma;        /* ticks per byte */
     uint64_t now, arrived, end, events;
     bool nomem;
@@ -65,6 +66,7 @@ static void packet_put(struct run *p, uint64_t time, uint64_t kind, uint64_t wha
     p->nomem |= !tt_sim_agenda_push(&p->agenda, time, kind << EV_SHIFT | what);
 }
 
+/* An activity of the rank begins or ends; BUSY_ANY counts along. */
 static void busy(struct run *p, uint32_t rank, int kind, bool begins, uint64_t now)
 {
     struct host *h = &p->host[rank];
@@ -78,6 +80,7 @@ static void busy(struct run *p, uint32_t rank, int kind, bool begins, uint64_t n
     }
 }
 
+/* Bounded far below the limit that `loop` checks. */
 static uint64_t packet_overhead(const struct run *p, uint32_t rank)
 {
     double ticks = (double)p->in->t->overhead_ps * TT_TICKS * p->in->slow[rank];
@@ -91,7 +94,7 @@ static void packet_finish(struct run *p, uint32_t node)
     p->nomem |= !tt_vec_push(&p->done, &node, 1);
 }
 
-/* The connection's next message goes when it is ready and nothing else is on its way out. */
+/* Offers the connection's next message if it is ready and nothing else is being sent there. */
 static void stream_try(struct run *p, uint32_t conn)
 {
     const struct tt_work_conn *c = &p->w->conn[conn];
@@ -112,11 +115,13 @@ static void stream_try(struct run *p, uint32_t conn)
         tt_sim_ni_offer(&p->ni, number, p->now);
 }
 
+/* Rounds up. */
 static uint64_t to_ps(uint64_t ticks)
 {
     return ticks / TT_TICKS + (ticks % TT_TICKS != 0);
 }
 
+/* A reduction waits for the host's earlier ones; one that takes no time is done at once. */
 static void packet_reduce(struct run *p, uint32_t node, uint32_t rank)
 {
     double ticks =
@@ -134,7 +139,7 @@ static void packet_reduce(struct run *p, uint32_t node, uint32_t rank)
     packet_put(p, h->sum, EV_DONE, node);
 }
 
-/* The operation waits for nobody. */
+/* The operation waits for nothing else. */
 static void packet_start(struct run *p, uint32_t node)
 {
     uint32_t op = node / p->w->segments;
@@ -147,6 +152,7 @@ static void packet_start(struct run *p, uint32_t node)
         packet_finish(p, node);
 }
 
+/* One thing that the node waited for is done. */
 static void count_down(struct run *p, uint32_t node)
 {
     assert(p->left[node] > 0);
@@ -154,7 +160,8 @@ static void count_down(struct run *p, uint32_t node)
         packet_start(p, node);
 }
 
-/* Tells those who wait for what is done, until nobody else is done by that. */
+/* Tells the successors of all that is done; those that become done by it are appended and told
+ * too. */
 static void packet_tell(struct run *p)
 {
     const struct tt_work *w = p->w;
@@ -188,7 +195,8 @@ static void packet_record(struct run *p, uint32_t number)
                                                .end_ps = to_ps(p->now)});
 }
 
-/* The last flit is there; messages of a connection are taken in in their order. */
+/* The last flit is there. Messages of a connection are taken in in their order, so this one may
+ * have to wait for earlier ones, and may release later ones. */
 static void packet_arrived(struct run *p, uint32_t number)
 {
     const struct tt_work_conn *c = &p->w->conn[tt_sim_net_conn(&p->net, number)];
@@ -207,6 +215,7 @@ static void packet_arrived(struct run *p, uint32_t number)
     }
 }
 
+/* Frees interface and connection; the send is done. */
 static void left_sender(struct run *p, uint32_t number)
 {
     const struct tt_work *w = p->w;
@@ -223,6 +232,7 @@ static void left_sender(struct run *p, uint32_t number)
 
 /* ---- events ---- */
 
+/* The first event of the agenda: something that hosts do. */
 static void host_event(struct run *p)
 {
     struct tt_due due = p->agenda.at[0];
@@ -251,6 +261,7 @@ static void host_event(struct run *p)
     packet_tell(p);
 }
 
+/* Turns what the network reported into events and busy times; reports may be about the future. */
 static void read_news(struct run *p)
 {
     const struct tt_net_news *news = p->net.news.data;
@@ -269,7 +280,7 @@ static void read_news(struct run *p)
     p->net.news.len = 0;
 }
 
-/* Every operation without a wait starts, every interface reads its table. */
+/* Starts every operation that waits for nothing; every interface reads its table. */
 static void packet_begin(struct run *p)
 {
     const struct tt_work *w = p->w;
@@ -284,7 +295,8 @@ static void packet_begin(struct run *p)
     packet_tell(p);
 }
 
-/* Flits that links will have moved in the end, heads included. */
+/* The number of flits that links will have moved at the end, heads included; an estimate for
+ * progress. */
 static uint64_t all_flits(const struct run *p)
 {
     const struct tt_net_setup *set = &p->net.set;
@@ -295,7 +307,7 @@ static uint64_t all_flits(const struct run *p)
     return (uint64_t)(set->message_mode ? data : data + bytes / set->payload_bytes);
 }
 
-/* Long messages arrive all at once in the end: what links have moved tells how far we are. */
+/* Long messages arrive all at once at the end, so progress is measured by what links have moved. */
 static bool tell_progress(const struct run *p, uint64_t all)
 {
     uint64_t moved = 0;
@@ -319,6 +331,7 @@ static tutti_status loop(struct run *p, struct tutti_error *err)
                 "the simulated time exceeds what the packet level can tell (75 minutes)");
         if (i % PROGRESS_EVERY == PROGRESS_EVERY - 1 && !tell_progress(p, all))
             return tt_fail(err, TUTTI_ERR_ABORTED, "the simulation was interrupted");
+        /* Hosts first among equal times (see the top). */
         if (host <= net) {
             host_event(p);
             continue;
@@ -332,6 +345,7 @@ static tutti_status loop(struct run *p, struct tutti_error *err)
 
 /* ---- the whole ---- */
 
+/* On failure the caller closes p, which accepts a state opened in part. */
 static tutti_status open_run(struct run *p, const struct tt_sim_input *in, uint64_t max_promise,
                              struct tutti_error *err)
 {
@@ -405,7 +419,8 @@ static void fill_report(const struct run *p, struct tt_sim_report *r)
     }
 }
 
-/* After the last event: did everything happen that was to happen? */
+/* After the last event: has everything happened? A stuck network explains more than messages
+ * never sent. */
 static tutti_status packet_complete(const struct run *p, struct tutti_error *err)
 {
     tutti_status st = tt_sim_net_stuck(&p->net, err);

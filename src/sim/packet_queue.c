@@ -1,14 +1,20 @@
-/* packet_queue.c - the two queues of the packet level. Trains: flits and credits come in even
- * spacing most of the time, so that a queue of thousands is a handful of (first, gap, count);
- * whoever takes from the front may have to put back (a promise that was cut), whoever appended may
- * have to take back. An agenda: a binary heap of (time, id), the id deciding among equal times so
- * that every machine runs the same order. Both grow by doubling and are never emptied by freeing:
- * after the first moments of a run nothing is allocated. */
+/* packet_queue.c - the two queues of the packet level.
+ *
+ * Trains: flits and credits are evenly spaced most of the time, so a queue of thousands is a
+ * handful of (first, gap, count). What was taken from the front may have to be put back (a
+ * promise that was cut), and what was appended may have to be taken back.
+ *
+ *     | first 0 gap 4 count 100 | first 900 gap 8 count 3 |      103 flits in two entries
+ *
+ * An agenda: a binary heap of (time, id); the id decides among equal times, so every machine
+ * runs the same order. Both grow by doubling and are never emptied by freeing: after the first
+ * moments of a run nothing is allocated. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
+/* Element i of the ring; cap is a power of two. */
 static struct tt_train *slot(const struct tt_trains *q, uint32_t i)
 {
     return &q->at[(q->head + i) & (q->cap - 1)];
@@ -31,8 +37,8 @@ static bool packet_queue_grow(struct tt_trains *q)
     return true;
 }
 
-/* Makes a and b one train when b continues a: the gap is a's, b's or, of two single ones, their
- * distance. */
+/* Makes a and b one train if b continues a. The gap is a's, b's or, of two single elements,
+ * their distance. */
 static bool packet_queue_join(struct tt_train *a, const struct tt_train *b)
 {
     uint64_t gap = a->count > 1 ? a->gap : b->count > 1 ? b->gap : b->first - a->first;

@@ -1,8 +1,8 @@
-/* packet_settings.c - the packet level's parameters: what a user may ask for, and what is meant by
- * not asking. The defaults are those of the published simulator (section 1.9 of the notes on
- * MultiTree): 16-byte flits, packets of 256 bytes and a head, one cycle per flit and router, four
- * virtual channels, buffers that cover the round trip (net_open.c); a rank has as many interfaces
- * as the topology gives it ports. */
+/* packet_settings.c - the packet level's parameters: checks what the user gave and fills in the
+ * defaults. These are those of the published simulator (section 1.9 of the notes on MultiTree):
+ * 16-byte flits, packets of 256 bytes and a head, one cycle per flit and router, four virtual
+ * channels, buffers that cover the round trip (net_open.c); a rank has as many interfaces as the
+ * topology gives it ports. */
 #include <math.h>
 
 #include "sim/packet.h"
@@ -50,6 +50,8 @@ tutti_status tt_sim_net_settings(const struct tt_sim_input *in, struct tt_net_se
                                .message_mode = o->message_mode,
                                .by_step = o->lockstep,
                                .own_ports = o->interfaces == 0};
+    /* The largest rank decides how many interface lanes each rank gets; tt_sim_net_ends limits
+     * the others. */
     for (uint32_t r = 0; o->interfaces == 0 && r < in->t->ranks; r++) {
         uint32_t ports = tt_topo_ports(in->t, r);
         set.interfaces = ports > set.interfaces ? ports : set.interfaces;

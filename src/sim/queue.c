@@ -1,10 +1,12 @@
-/* queue.c - buckets of equal time in a 4-ary heap.
+/* queue.c - events in buckets of equal time, the buckets in a 4-ary heap.
  *
- * An event looks for a bucket of its time in a small table of recent buckets; when it finds none it
- * opens a new one. So several buckets may have the same time: then the older comes first, which
- * keeps the order of arrival. A bucket leaves the heap when its last event is taken. Cost: O(1) per
- * event when times repeat, O(log buckets) otherwise. Invariant: the heap holds exactly the buckets
- * that have events. */
+ *     heap:  (5, serial 0) (7, 2) (7, 3) ...     bucket of time 5: item -> item -> item
+ *
+ * An event looks for a bucket of its time in a small table of recent buckets; if there is none,
+ * it opens a new one. Several buckets may therefore have the same time: the older one comes
+ * first, which keeps the order of arrival. A bucket leaves the heap when its last event is
+ * taken. Cost: O(1) per event when times repeat, O(log buckets) otherwise. Invariant: the heap
+ * holds exactly the buckets that have events. */
 #include "sim/queue.h"
 
 #include <assert.h>
@@ -29,6 +31,7 @@ void tt_sim_queue_close(struct tt_queue *q)
     tt_vec_free(&q->heap);
 }
 
+/* By time, then age. Serial numbers are compared by difference, so the order survives a wrap. */
 static bool queue_before(const struct tt_queue_entry *a, const struct tt_queue_entry *b)
 {
     return a->time_ps != b->time_ps ? a->time_ps < b->time_ps
@@ -61,6 +64,7 @@ static void heap_pop(struct tt_queue *q)
         h[i] = e;
 }
 
+/* Free items and free buckets are lists through `next` and `tail`. */
 static uint32_t item_take(struct tt_queue *q)
 {
     uint32_t i = q->free_item;
@@ -72,7 +76,7 @@ static uint32_t item_take(struct tt_queue *q)
     return i < NONE && tt_vec_push(&q->items, NULL, 1) ? i : NONE;
 }
 
-/* A new bucket of this time, in the heap. */
+/* Opens a bucket of this time in the heap; NONE: out of memory. */
 static uint32_t bucket_open(struct tt_queue *q, uint64_t time_ps)
 {
     struct tt_queue_bucket *all, fresh = {time_ps, NONE, NONE};
@@ -93,6 +97,7 @@ static uint32_t bucket_open(struct tt_queue *q, uint64_t time_ps)
     return b;
 }
 
+/* The table is only a hint: an entry may be of another time, or empty and thus closed. */
 static uint32_t bucket_find(struct tt_queue *q, uint64_t time_ps)
 {
     uint32_t *recent = &q->recent[(time_ps * UINT64_C(0x9e3779b97f4a7c15)) >> 56];

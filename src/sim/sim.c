@@ -1,9 +1,10 @@
-/* sim.c - the entry point of the simulators: are schedule, network and what-ifs fit for each other,
- * what both levels report alike.
+/* sim.c - the entry point of the simulators: checks that schedule, network and what-ifs fit
+ * together, and makes what both levels report alike.
  *
- * The engines (flow.c, packet.c) get the work (work.c), the rates of all links and a report whose
- * static part is done: bytes per link, busiest link, contention. They only tell when things
- * happened. */
+ *     check -> symmetric? -> work (work.c) -> report, static part -> flow.c or packet.c -> times
+ *
+ * The engines get the work, the rates of all links and a report whose static part is done: bytes
+ * per link and contention. They only add when things happened. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,7 @@ static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
     return TUTTI_OK;
 }
 
-/* Declared routes must lead where they say: cost refuses them otherwise, naming the route and the
- * hop. */
+/* Declared routes must be valid: cost refuses others, naming the route and the hop. */
 static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
                                  tutti_dtype dtype, struct tutti_error *err)
 {
@@ -70,6 +70,7 @@ static tutti_status check_whatif(const struct tt_sim_whatif *q, const struct tt_
     return TUTTI_OK;
 }
 
+/* The factor depends on seed and number only, not on the order of events: both levels agree. */
 uint64_t tt_sim_latency(const struct tt_sim_whatif *q, uint64_t latency_ps, uint64_t number)
 {
     if (q->jitter == 0)
@@ -92,7 +93,7 @@ bool tt_sim_progress(const struct tt_sim_options *o, uint64_t done, uint64_t all
 
 /* ---- input ---- */
 
-/* Factors about one rank or link multiply. A half-duplex cable has one rate: degrading either
+/* Factors of one rank or link multiply. A half-duplex cable has one rate: degrading either
  * direction degrades it. */
 static tutti_status make_rates(const struct tt_sim_options *o, const struct tt_topo *t,
                                double **ret_slow, double **ret_rate, struct tutti_error *err)
@@ -131,6 +132,7 @@ static uint64_t conn_elems(const struct tt_work *w, const struct tt_work_conn *c
     return elems;
 }
 
+/* Bytes follow from the schedule alone, so they are counted before the run. */
 static void fill_links(struct tt_sim_report *r, const struct tt_sim_input *in)
 {
     const struct tt_work *w = in->w;
@@ -153,6 +155,7 @@ static void find_busiest(struct tt_sim_report *r, const struct tt_sim_input *in)
     }
 }
 
+/* Allocates everything that a run writes, so that engines need no memory for the report. */
 static tutti_status report_make(const struct tt_sim_input *in, struct tt_sim_report **ret,
                                 struct tutti_error *err)
 {
@@ -193,6 +196,7 @@ void tt_sim_report_free(struct tt_sim_report *r)
     free(r);
 }
 
+/* A total order, so that timelines are the same on every machine. */
 static int by_start(const void *x, const void *y)
 {
     const struct tt_sim_event *a = x, *b = y;
@@ -232,6 +236,7 @@ static tutti_status run_level(const struct tt_sim_input *in, struct tt_sim_repor
     return TUTTI_OK;
 }
 
+/* Symmetry is tried first; a schedule that holds rank 0 only cannot be simulated otherwise. */
 tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
                         tutti_dtype dtype, const struct tt_sim_options *o,
                         struct tt_sim_report **ret, struct tutti_error *err)

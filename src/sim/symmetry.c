@@ -1,39 +1,42 @@
-/* symmetry.c - one rank instead of all: when every rank does the same on a network that looks the
- * same from every rank.
+/* symmetry.c - runs one rank instead of all if every rank does the same on a network that looks
+ * the same from every rank.
  *
- * A schedule whose operations are those of rank 0 shifted, on a network that renumbering r -> r+1
- * maps onto itself, stays symmetric at every moment: all ranks send, receive and wait together, and
- * the links of a class (cost/classes.h) carry the same at the same rates. So it is enough to run
- * rank 0. It receives what it sends itself (what rank 0 sends to rank d, rank N-d sends to rank 0),
- * and a route becomes the classes it crosses, some of them several times: so often does a link of
- * that class carry the message of some rank.
+ * If the operations of all ranks are those of rank 0 shifted, and renumbering r -> r+1 maps the
+ * network onto itself, the run stays symmetric at every moment: all ranks send, receive and wait
+ * together, and the links of a class (cost/classes.h) carry the same at the same rates. It is
+ * then enough to run rank 0. Rank 0 receives what it sends itself (what rank 0 sends to rank d,
+ * rank N-d sends to rank 0), and a route becomes the classes that it crosses, some of them
+ * several times: that is how often a link of the class carries the message of some rank.
  *
  *     ring of 8, 0 -> 2: the class "one up", twice. Every link up carries two such messages:
  *     0 -> 2 and 7 -> 1 on the link 0 -> 1.
  *
- * Only with chunks of equal length, without what-ifs, routes of its own, half-duplex cables,
- * declared ports (who gets a port first may differ) or a timeline. The declaration is not believed
- * but checked, operation by operation; whoever is not symmetric is simulated in full. Only a
- * schedule that holds nothing but rank 0 is believed: a ring of 65,536 ranks cannot be had
- * otherwise. */
+ * Conditions: chunks of equal length; no what-ifs, routes of its own, half-duplex cables,
+ * declared ports (the order in which ports are given may differ) or timeline. The declaration is
+ * checked operation by operation, and a schedule that is not symmetric is simulated in full.
+ * Only a schedule that holds nothing but rank 0 is taken at its word: a ring of 65,536 ranks is
+ * not available otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cost/classes.h"
 #include "sim/sim_int.h"
 
+/* Adjacent chunks of one place. */
 struct range {
     uint64_t buf; /* buffer << 32 | source */
     uint32_t first, end;
 };
+/* The comparison of one rank with rank 0; the vectors are reused. */
 struct check {
     const struct tt_sched *s;
     uint32_t rank;
-    /* struct range: of an operation of this rank, turned back; of rank 0 */
+    /* struct range: of an operation of this rank, shifted back; of rank 0's */
     struct tt_vec mine, first;
     bool failed;
 };
 
+/* Extends the last range if r continues it. */
 static void add_range(struct check *c, struct tt_vec *to, const struct range *r)
 {
     struct range *last = to->len ? (struct range *)to->data + to->len - 1 : NULL;
@@ -51,8 +54,9 @@ static int by_first(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* The ranges of an operation with its chunks shifted back by `shift`, in order and joined. Operands
- * of a reduction keep their order: it matters. */
+/* Lists the ranges of an operation with its chunks shifted back by `shift`, sorted and merged.
+ * Operands of a reduction keep their order, because it matters. Strided spans count as a
+ * failure: the schedule is then simulated in full. */
 static void ranges_of(struct check *c, const struct tt_op *op, const struct tt_span *spans,
                       uint32_t shift, struct tt_vec *to)
 {
@@ -81,6 +85,7 @@ static void ranges_of(struct check *c, const struct tt_op *op, const struct tt_s
     to->len = n;
 }
 
+/* Operation i of both: equal except for the shift of peers and chunks? */
 static bool same_op(struct check *c, const struct tt_slice *a, const struct tt_slice *b, size_t i)
 {
     const struct tt_op *x = &a->ops[i], *y = &b->ops[i];
@@ -100,7 +105,7 @@ static bool same_op(struct check *c, const struct tt_slice *a, const struct tt_s
             memcmp(c->first.data, c->mine.data, c->first.len * sizeof(struct range)) == 0);
 }
 
-/* Are all ranks' operations those of rank 0, shifted? Running out of memory counts as no. */
+/* Are all ranks' operations those of rank 0, shifted? Lack of memory counts as no. */
 static bool shifted(const struct tt_sched *s)
 {
     struct check c = {
@@ -126,8 +131,7 @@ static bool any_half(const struct tt_topo *t)
     return false;
 }
 
-/* The class's first link for every class, or NULL when links cannot be told by classes (or without
- * memory). */
+/* The first link of every class; NULL if links have no classes or there is no memory. */
 static uint32_t *class_links(const struct tt_topo *t)
 {
     uint32_t *first = tt_alloc((size_t)t->ranks + 1, sizeof *first);
@@ -161,6 +165,7 @@ uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, ui
     return equal && (tt_sim_holds_one(s) || shifted(s)) ? class_links(t) : NULL;
 }
 
+/* Every link gets its class's report, every rank that of rank 0. */
 void tt_sim_spread(struct tt_sim_report *r, const struct tt_sim_input *in)
 {
     for (uint32_t d = 0; d < r->nlinks2; d++)

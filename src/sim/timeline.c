@@ -1,5 +1,5 @@
-/* timeline.c - the reductions of a timeline: room for all of them before the run, each noted as it
- * begins, in order of time at the end. */
+/* timeline.c - the reductions of a timeline: room for all of them is allocated before the run,
+ * each is noted when it begins, and they are sorted at the end. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ void tt_sim_timeline_work(struct tt_sim_report *r, const struct tt_work *w, uint
         .end_ps = end_ps};
 }
 
-/* A rank's reductions run one after the other, so that no two have the same rank and start. */
+/* A rank's reductions run one after the other, so no two have the same rank and start. */
 static int by_start(const void *x, const void *y)
 {
     const struct tt_sim_work *a = x, *b = y;

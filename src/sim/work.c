@@ -1,9 +1,9 @@
-/* work.c - a schedule as a graph to run: operations by block, messages joined from their two ends,
- * connections with routes, sizes.
+/* work.c - turns a schedule into a graph to run: operations by block, messages joined from their
+ * two ends, connections with routes, sizes.
  *
- * Two passes over the operations. The first finds the connections and counts their messages; then
- * every connection has its own range of message numbers. The second numbers sends and receives of
- * each connection in listed order, which is the matching rule of sched.h:
+ * There are two passes over the operations. The first finds the connections and counts their
+ * messages; then every connection has its own range of message numbers. The second numbers sends
+ * and receives of each connection in listed order, which is the matching rule of sched.h:
  *
  *     rank 0: send->1 a, send->2 b, send->1 c        connection 0->1: messages 0 (a), 1 (c)
  *                                                    connection 0->2: message 2 (b)
@@ -21,22 +21,24 @@
 enum { BLOCK_OPS = 64 };
 
 /* Connections by (src, dst, channel): open addressing, at most half full. Ranks have 24 bits and
- * channels 16, so that a key is exact. */
+ * channels 16, so a key is exact. */
 struct table {
-    uint64_t *key; /* 0: free; else the key + 1 */
+    uint64_t *key; /* 0: free; else the key, which is never 0 */
     uint32_t *value;
     uint64_t mask;
 };
+/* The work under construction, and what only its construction needs. */
 struct maker {
     struct tt_work *w;
     struct table table;
     struct tt_vec conns, path;
-    uint32_t *sent, *taken; /* per connection */
+    uint32_t *sent, *taken; /* per connection: messages numbered so far */
     uint32_t *number;       /* of each operation as listed */
-    uint64_t last_key;      /* of the connection looked up last */
+    uint64_t last_key;      /* of the connection looked up last: often the next one too */
     uint32_t last_conn;
 };
 
+/* + 1, so that no key is 0. */
 static uint64_t key_of(uint32_t src, uint32_t dst, uint32_t channel)
 {
     return ((uint64_t)src << 40 | (uint64_t)dst << 16 | channel) + 1;
@@ -73,7 +75,7 @@ static bool table_resize(struct table *h, uint64_t slots)
     return true;
 }
 
-/* The connection's number, made when it is new; UINT32_MAX: out of memory. */
+/* Returns the connection's number, new or known; UINT32_MAX: out of memory. */
 static uint32_t conn_add(struct maker *m, uint32_t src, const struct tt_op *op)
 {
     uint64_t key = key_of(src, op->peer, op->channel), i = slot_of(&m->table, key);
@@ -96,8 +98,8 @@ static bool is_recv(uint32_t kind)
     return kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE;
 }
 
-/* First pass: connections, their counts, the size of every block. Until the second pass number[] of
- * a send is its connection. */
+/* First pass: connections, their counts, the size of every block. Until the second pass,
+ * number[] of a send is its connection. */
 static tutti_status find_conns(struct maker *m, struct tutti_error *err)
 {
     const struct tt_sched *s = m->w->s;
@@ -128,6 +130,7 @@ static tutti_status find_conns(struct maker *m, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Gives each connection its range of message numbers; the work takes the array over. */
 static tutti_status number_conns(struct maker *m, struct tutti_error *err)
 {
     struct tt_work *w = m->w;
@@ -145,6 +148,7 @@ static tutti_status number_conns(struct maker *m, struct tutti_error *err)
     return w->msg && m->sent && m->taken ? TUTTI_OK : tt_fail_memory(err, "messages");
 }
 
+/* The send gets the next message number of its connection, and the previous send a link to it. */
 static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl,
                      const struct tt_op *op, uint32_t id)
 {
@@ -165,6 +169,8 @@ static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl,
         w->op[msg[-1].send].next = id;
 }
 
+/* By symmetry (class_link), what rank 0 receives from rank N-d is what it sends to rank d
+ * itself. */
 static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op *op, uint32_t id,
                              struct tutti_error *err)
 {
@@ -212,7 +218,8 @@ static tutti_status work_match(struct maker *m, struct tutti_error *err)
     return st;
 }
 
-/* Every send has its receive, and learns its number. */
+/* Checks that every send has its receive, and tells the send its number. The message counts as
+ * one more thing that the receive waits for. */
 static tutti_status work_join(struct maker *m, struct tutti_error *err)
 {
     struct tt_work *w = m->w;
@@ -229,8 +236,8 @@ static tutti_status work_join(struct maker *m, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* block_at from sizes to starts; numbering moves each start to the next one, and blocks_back undoes
- * that. */
+/* Turns block_at from sizes into starts. Numbering moves each start to the next one, and
+ * blocks_back undoes that. */
 static void blocks_start(struct tt_work *w)
 {
     uint32_t sum = 0;
@@ -248,8 +255,8 @@ static void blocks_back(struct tt_work *w)
     w->block_at[0] = 0;
 }
 
-/* As many steps as give a rank about BLOCK_OPS operations in a row: less would scatter the writing
- * here, more the reading there. */
+/* Chooses so many steps per block that a rank has about BLOCK_OPS operations in a row: fewer
+ * would scatter the writes here, more the reads of the engines. */
 static void blocks_choose(struct tt_work *w)
 {
     uint64_t slots = (uint64_t)w->s->nsteps * w->ranks;
@@ -260,6 +267,8 @@ static void blocks_choose(struct tt_work *w)
 
 /* ---- routes ---- */
 
+/* The schedule's own route, else the topology's. By symmetry links become those of their
+ * classes, and the destination is rank 0 itself. */
 static tutti_status find_route(struct maker *m, struct tt_work_conn *c, uint32_t *links,
                                uint32_t cap, struct tutti_error *err)
 {
@@ -317,6 +326,7 @@ static tutti_status make_room(struct maker *m, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Conflicts first, since tt_sim_work_deps sets `need`; work_join then adds the messages. */
 static tutti_status work_fill(struct maker *m, struct tutti_error *err)
 {
     tutti_status st = make_room(m, err);
@@ -394,6 +404,7 @@ void tt_sim_work_free(struct tt_work *w)
 
 /* ---- sizes ---- */
 
+/* floor(n * k / of); 128 bits hold the product. */
 static uint64_t work_part(uint64_t n, uint32_t k, uint32_t of)
 {
     return (uint64_t)((unsigned __int128)n * k / of);

@@ -1,17 +1,17 @@
-/* work_deps.c - the live rule of the schedule (sched/deps.h) as the graph that the engines run, for
- * all ranks.
+/* work_deps.c - the live rule of the schedule (sched/deps.h) as the graph that the engines run,
+ * for all ranks.
  *
- * The edges of a rank come by rising `to`, in the schedule's numbers. Two counts are made of them
- * on the way: how many an operation waits for, and how many wait for it. With both, one array of
- * `from` is enough to group all edges by where they come from. IN and OUT are taken apart (not in
- * place). */
+ * The edges of a rank come by ascending `to`, in the schedule's numbers. Two counts are taken on
+ * the way: how many edges an operation waits for, and how many wait for it. With both, one array
+ * of `from` is enough to group all edges by where they come from. IN and OUT are separate
+ * memories (not in place). */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "sched/deps.h"
 #include "sim/sim_int.h"
 
-/* Appends where the rank's edges come from; number[] is that of the rank's operations. */
+/* Appends where the rank's edges come from; number[] starts at the rank's operations. */
 static bool keep_edges(struct tt_work *w, const struct tt_vec *edges, const uint32_t *number,
                        struct tt_vec *froms)
 {
@@ -30,8 +30,8 @@ static bool keep_edges(struct tt_work *w, const struct tt_vec *edges, const uint
     return true;
 }
 
-/* The edges, grouped by where they come from: op[].after holds their number and becomes the end,
- * then the start of the group. */
+/* Groups the edges by where they come from. op[].after holds the group's size, then its end, and
+ * finally its start. Going backwards keeps an operation's successors in listed order. */
 static bool group_edges(struct tt_work *w, const struct tt_vec *froms, const uint32_t *number)
 {
     const uint32_t *from = froms->data;

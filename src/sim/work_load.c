@@ -1,16 +1,17 @@
-/* work_load.c - the contention of a schedule: the most messages that cross one directed link in one
- * step.
+/* work_load.c - the contention of a schedule: the most messages that cross one directed link in
+ * one step.
  *
- * Operations are numbered by block of steps. The sends of a block are sorted by step (they are
- * counted first); then the links of each step are counted, and a count belongs to the step written
- * beside it, so that nothing is cleared in between. O(messages * hops). */
+ * Operations are numbered by block of steps. The sends of a block are sorted by step (counting
+ * sort), then the links of each step are counted. A count belongs to the step stored beside it,
+ * so nothing is cleared in between. O(messages * hops). */
 #include <stdlib.h>
 
 #include "sim/sim_int.h"
 
 struct load {
-    uint32_t step, n; /* + 1; messages in it */
+    uint32_t step, n; /* the step + 1; messages in it */
 };
+/* The state of the count; `most` is the result so far. */
 struct walk {
     const struct tt_work *w;
     struct load *load; /* per directed link */
@@ -24,6 +25,7 @@ static uint32_t step_in_block(const struct tt_work *w, uint32_t op)
     return w->msg[w->op[op].ref].step & ((1u << w->block_shift) - 1);
 }
 
+/* Counts the links of the sends sorted[from .. to-1], all of one step. */
 static void count_step(struct walk *x, uint32_t from, uint32_t to, uint32_t step)
 {
     const struct tt_work *w = x->w;
