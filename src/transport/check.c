@@ -1,5 +1,9 @@
-/* check.c - which ways between processes of this host the kernel allows, and why not. Each is tried
- * with a child process in the part of a second rank, with the same user and namespaces. */
+/* check.c - tries which ways to share memory between processes the kernel allows here, and says why
+ * not. Each is tried with a child process in the role of a second rank, with the same user and
+ * namespaces.
+ *
+ *     parent   make a region, write WORD -> fork -> wait for the child's exit status
+ *     child    map it through /proc/<pid>/fd/<n>, as a rank would, and look for WORD */
 #include "transport/check.h"
 
 #include <errno.h>
@@ -16,7 +20,8 @@
 
 enum { SMALL = 1 << 16, WORD = 0x7574 };
 
-/* Runs f in a child: 0, or the errno it returns (256: it crashed). */
+/* Runs f in a child: 0, or the errno that it returns (256: it crashed). The exit status has 8 bits,
+ * which is enough for errno values. */
 static int in_child(int (*f)(const void *arg), const void *arg)
 {
     int status = 0;
@@ -36,7 +41,7 @@ static const char *why(int error)
     return error == 256 ? "the trying process crashed" : strerror(error);
 }
 
-/* Maps the region as another rank would, and looks for the word. */
+/* In the child: maps the region as another rank would and looks for WORD. 0 or an errno. */
 static int check_join(const void *arg)
 {
     struct tt_region r = {.fd = -1};
@@ -46,7 +51,7 @@ static int check_join(const void *arg)
     return *(const volatile uint32_t *)r.base == WORD ? 0 : EIO;
 }
 
-/* Shared memory of `bytes` between two processes; false with the reason. */
+/* Shares `bytes` of memory between two processes; false: ret->text says why not. */
 static bool check_share(size_t bytes, struct tt_check *ret)
 {
     struct tt_region r = {.fd = -1};
@@ -79,6 +84,8 @@ static void check_shm(struct tt_check *ret)
 
 /* ---- the heap of tutti_mem_alloc ---- */
 
+/* Tries to map as much as opening would use for the heap of one rank: the host's memory, or less if
+ * the address space is limited. */
 static void check_heap(struct tt_check *ret)
 {
     struct sysinfo info;
@@ -93,6 +100,7 @@ static void check_heap(struct tt_check *ret)
                  tt_format_size(bytes, size, sizeof size));
 }
 
+/* The table of checks; each runs when it is asked for. */
 bool tt_transport_check(size_t i, struct tt_check *ret)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* check.h - which ways between the processes of this host work: diagnosis for `tutti doctor`.
- * Starts child processes: not for a program with threads. */
+/* check.h - which ways to share memory between processes of this host work: diagnosis for `tutti
+ * doctor`. It forks: not for a program with threads. */
 #ifndef TT_TRANSPORT_CHECK_H
 #define TT_TRANSPORT_CHECK_H
 

@@ -1,13 +1,19 @@
-/* direct.c - opening direct access: the layout of the region, and finding out together what the
- * kernel allows.
+/* direct.c - opens direct access: the layout of the region, and how the ranks find out together
+ * what the kernel allows.
  *
- *     region   abort line | rank 0: door, card, lease | rank 1: ... | lanes of set 0, 1, ... | stages: set 0: rank 0 first, second, ...
- *              | streams
+ *     region   abort line
+ *              rank 0: door, card, lease | rank 1: ...
+ *              lanes of set 0 (by rank), set 1, ...
+ *              stages: set 0: rank 0 first, second; rank 1 ...
+ *              streams, by rank
  *
  * Opening is two rounds of cards. In the first each rank says who it is and shows the key of its
- * heap; in the second, having tried to map every other rank's, whether it could. What counts is
- * what all can do, so that all choose the same ways. After the second round nobody opens a heap any
- * more: its descriptor is closed, and only mappings keep it alive. */
+ * heap. In the second, having tried to map every other rank's heap, it says whether it could. Only
+ * what all ranks can do counts, so that all choose the same ways. After the second round no rank
+ * opens a heap any more: the descriptors are closed, and only mappings keep the heaps alive.
+ *
+ * Memory order: a card is filled before its `phase` is stored (seq_cst), and read after `phase` has
+ * been loaded. The same store-then-check pair wakes sleepers (shm_wait.h). */
 #include "transport/direct.h"
 
 #include <assert.h>
@@ -20,8 +26,10 @@
 
 enum { PAGE = 4096, STAGE_LINES = 5, LOCAL_MAX = 4096 };
 static const size_t STAGE_MAX = (size_t)1 << 30;
+/* The first word of a heap, mixed with entropy: proves that a mapping shows the right memory. */
 static const uint64_t PROBE = 0x7475747469703162;
 
+/* Bytes before the stages, in whole pages. */
 static size_t control_bytes(uint32_t nlocal)
 {
     size_t bytes =
@@ -59,6 +67,7 @@ size_t tt_direct_stream_bytes(const struct tt_direct *d)
     return d->stream_bytes;
 }
 
+/* What the caller can get wrong, before any other rank can see it. */
 static tutti_status direct_check(const struct tt_direct_config *c, struct tutti_error *err)
 {
     if (!tt_direct_bytes(c->nlocal, c->stage_bytes, c->stream_bytes) || c->me >= c->nlocal)
@@ -70,7 +79,7 @@ static tutti_status direct_check(const struct tt_direct_config *c, struct tutti_
     return TUTTI_OK;
 }
 
-/* The private part: every pointer that operations will need. False when out of memory. */
+/* Fills the private part: every pointer that later calls need. False: out of memory. */
 static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
 {
     d->shared = c->region;
@@ -120,12 +129,15 @@ void tt_direct_rouse(struct tt_direct *d)
     tt_door_ring(tt_direct_door(d, d->me), TT_WAKE_DOZER);
 }
 
+/* What was written to the card before is visible to a rank that loads this phase. */
 static void publish_card(struct tt_direct *d, uint64_t phase)
 {
     atomic_store(&d->shared->rank[d->me].card.phase, phase);
     tt_direct_ring_all(d);
 }
 
+/* The first round: this rank's card. Without a heap (or if it cannot be described) heap_base stays
+ * 0. */
 static void introduce(struct tt_direct *d)
 {
     struct tt_direct_card *card = &d->shared->rank[d->me].card;
@@ -140,8 +152,9 @@ static void introduce(struct tt_direct *d)
     publish_card(d, 1);
 }
 
-enum { STOP_NS = 10000000 }; /* how often `stop` is looked at */
+enum { STOP_NS = 10000000 }; /* interval at which `stop` is called */
 
+/* A counter that shall reach a value. */
 struct awaited {
     const struct tt_direct *direct;
     const struct tt_direct_config *config;
@@ -149,6 +162,7 @@ struct awaited {
     uint64_t value;
 };
 
+/* For tt_shm_wait_until: the loads are seq_cst. */
 static bool is_there(void *arg)
 {
     const struct awaited *a = arg;
@@ -161,7 +175,8 @@ static bool stopped(const struct tt_direct_config *c)
     return c->stop && c->stop(c->stop_arg);
 }
 
-/* True: it is there, or nobody should wait for it any more. */
+/* Waits in slices, because `stop` is no memory that could wake us. True: the value is there, or
+ * waiting for it makes no sense any more (stop, abort). */
 static bool direct_await(struct awaited *a)
 {
     uint64_t idle_since_ns = 0;
@@ -181,6 +196,7 @@ static bool direct_await(struct awaited *a)
     return stopped(a->config) || tt_shm_wait_until(&w, 0);
 }
 
+/* Waits for the cards of all ranks, one after the other. */
 static tutti_status direct_meet(struct tt_direct *d, uint64_t phase,
                                 const struct tt_direct_config *c, struct tutti_error *err)
 {
@@ -200,6 +216,7 @@ static tutti_status direct_meet(struct tt_direct *d, uint64_t phase,
     return TUTTI_OK;
 }
 
+/* Maps a peer's heap. The probe word makes sure that it is the right memory. */
 static bool try_map(const struct tt_direct_card *peer, struct tt_region *ret)
 {
     if (!peer->heap_base || tt_shm_region_join(&peer->heap, ret, NULL))
@@ -209,6 +226,8 @@ static bool try_map(const struct tt_direct_card *peer, struct tt_region *ret)
     return memcmp(ret->base, &peer->probe, sizeof peer->probe) == 0;
 }
 
+/* Copies what the cards say and maps all heaps. False: one cannot be mapped; mappings made before
+ * that stay until free_heaps. */
 static bool map_peers(struct tt_direct *d)
 {
     bool maps = d->heap[d->me].base != NULL;
@@ -229,6 +248,7 @@ static void free_heaps(struct tt_direct *d)
         tt_shm_region_free(&d->heap[r]);
 }
 
+/* The two rounds. After the second every rank has the same cards, and so the same answer. */
 static tutti_status direct_agree(struct tt_direct *d, const struct tt_direct_config *c,
                                  struct tutti_error *err)
 {
@@ -252,6 +272,8 @@ static tutti_status direct_agree(struct tt_direct *d, const struct tt_direct_con
     return TUTTI_OK;
 }
 
+/* Accepts a half-built object. A heap with allocated buffers is left mapped: it belongs to the
+ * caller now. */
 static void tear_down(struct tt_direct *d)
 {
     if (d->heap && d->heap_spans.len)

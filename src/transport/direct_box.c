@@ -1,30 +1,37 @@
-/* direct_box.c - boxes: how local ranks exchange small payloads. Four ranks, put number 7 (odd:
- * pair 1), rank 2 late:
+/* direct_box.c - boxes: how local ranks exchange small payloads.
  *
- *     pair 1   rank 0: 7 a    rank 1: 7 b    rank 2: 5 .    rank 3: 7 d        everybody waits for rank 2's line to say 7
- *     pair 0   rank 0: 6 .    rank 1: 6 .    rank 2: 6 .    rank 3: 6 .        nobody writes here before it has seen all of pair 1
+ * Four ranks, put number 7 (odd: pair 1), rank 2 late:
+ *
+ *     pair 1   rank 0: 7 a    rank 1: 7 b    rank 2: 5 .    rank 3: 7 d
+ *     pair 0   rank 0: 6 .    rank 1: 6 .    rank 2: 6 .    rank 3: 6 .
+ *
+ * All wait until rank 2's line says 7, and no rank writes to pair 0 before it has seen all of pair
+ * 1.
  *
  * A rank writes put s+2 into the lines of put s only after it has seen all puts s+1, and a rank
- * puts s+1 only when it has finished reading s: so no line is overwritten while it is read, without
- * a barrier at the end. Cost for p ranks: one line written, p-1 lines read, and the latest is
- * waited for.
+ * puts s+1 only when it has finished reading s. So no line is overwritten while it is read, without
+ * a barrier at the end. Cost for p ranks: one line written, p-1 lines read, and a wait for the
+ * latest.
  *
- * Publishing is a seq_cst store: that is what the doors need (shm_wait.h), and the exchange it
- * compiles to on x86 also sends the line off at once instead of leaving it in the store buffer
- * behind a loop of loads.
+ * Publishing is a seq_cst store: the doors need that (shm_wait.h). The exchange that it compiles to
+ * on x86 also makes the line visible at once, instead of leaving it in the store buffer behind a
+ * loop of loads. It pairs with the acquire load in has_put.
  *
  * Leaving. Others may still read the last put of a rank that has closed its boxes. Its lane is free
- * when every other rank has closed too: its lane has another key then. A rank that has seen a put
- * has seen the key before it; a rank that never put has nothing to protect. Invariant: the lane of
- * a free set says put 0, so that nobody takes an old put for one of the next group. */
+ * when every other rank has closed too, which shows in their keys. A rank that has seen a put has
+ * seen the key before it; a rank that never put has nothing to protect.
+ *
+ * Invariant: the lane of a free set says put 0, so that no rank takes an old put for one of the
+ * next group. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/direct_int.h"
 
-enum { LOOKS = 256 };
+enum { LOOKS = 256 }; /* polls of one line in a row */
 
+/* One group's boxes as this rank sees them. Addresses of all payloads are computed when opening. */
 struct tt_boxes {
     struct tt_direct *direct;
     uint32_t set, n, me;
@@ -101,6 +108,7 @@ tutti_status tt_direct_boxes_open(struct tt_direct *d, const struct tt_boxes_con
     return TUTTI_OK;
 }
 
+/* Has every rank of the group closed? A rank that never put need not ask. */
 static bool all_left(const struct tt_boxes *b)
 {
     for (uint32_t r = 0; b->seq && r < b->n; r++)
@@ -109,6 +117,7 @@ static bool all_left(const struct tt_boxes *b)
     return true;
 }
 
+/* The lane is free: it says put 0 again. */
 static void reclaim(struct tt_boxes *b)
 {
     struct tt_direct_lane *lane = lane_of(b->direct, b->set, b->direct->me);
@@ -118,6 +127,8 @@ static void reclaim(struct tt_boxes *b)
     free(b);
 }
 
+/* The structure lives on until the lane is free (tt_direct_boxes_free_sets), or until direct access
+ * is closed. */
 void tt_direct_boxes_close(struct tt_boxes *b)
 {
     if (!b)
@@ -126,6 +137,7 @@ void tt_direct_boxes_close(struct tt_boxes *b)
     atomic_store(&lane_of(b->direct, b->set, b->direct->me)->key, 0);
 }
 
+/* Lanes are reclaimed here, since only a new group needs them. */
 uint32_t tt_direct_boxes_free_sets(struct tt_direct *d)
 {
     uint32_t bits = 0;
@@ -145,6 +157,7 @@ void *tt_direct_boxes_next(const struct tt_boxes *b)
     return stage_of(b->direct, b->set, b->direct->me, (b->seq + 1) & 1);
 }
 
+/* Payload and fingerprint are written before the number is stored, which publishes them. */
 void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint)
 {
     unsigned which = ++b->seq & 1;
@@ -162,8 +175,8 @@ void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint6
         tt_door_ring(b->doors[r], TT_WAKE_DATA);
 }
 
-/* Has rank r put? With a core per rank the answer is usually nanoseconds away: look some times in a
- * row, as looking at anything else in between would delay it. */
+/* Has the rank of this box put? With a core per rank the answer is usually nanoseconds away: polls
+ * some times in a row, because looking at anything else in between would delay it. */
 static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
 {
     int looks = b->direct->oversubscribed ? 1 : LOOKS;
@@ -173,6 +186,8 @@ static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
     return there;
 }
 
+/* The first rank that is missing or differs is named. Fingerprints are compared before payloads are
+ * handed out: ranks in different calls may have put different sizes. */
 tutti_status tt_direct_boxes_get(const struct tt_boxes *b, const void *const **ret_all,
                                  struct tt_boxes_blame *ret_blame)
 {

@@ -1,10 +1,10 @@
 /* direct_heap.c - memory of this rank that all local ranks can reach.
  *
  * One rank's heap is one anonymous file, as large as the host's memory but backed only where
- * touched, that every local rank maps when direct access is opened. A peer's buffer is then base
+ * touched, which every local rank maps when direct access is opened. A peer's buffer is then base
  * plus offset: no registry, no mapping on first use, no descriptor per buffer. Spans are whole
- * grains, found first-fit among the live ones (few, and allocation is no hot path); freed pages go
- * back to the system at once, for all mappings.
+ * grains, found first-fit among the allocated ones (they are few, and allocation is not on a hot
+ * path); freed pages go back to the system at once, in all mappings.
  *
  *     grain 0    probe word         rank r's buffer = span + r * (1 page + 9 lines)
  *     grain 1..  spans
@@ -22,6 +22,8 @@
 enum { GRAIN = 1 << 16, SHIFT = 4096 + 9 * 64 };     /* a grain is whole pages of any size in use */
 static const size_t ALL_HEAPS_MAX = (size_t)1 << 44; /* address space; processors have 2^47 */
 
+/* The default size: the host's memory, but not more address space than all ranks' heaps together
+ * may use. Every rank maps all of them, hence the division by n. */
 static size_t direct_heap_reserve(const struct tt_direct *d)
 {
     struct sysinfo info;
@@ -43,16 +45,18 @@ void tt_direct_heap_make(struct tt_direct *d, size_t heap_bytes)
     if (heap_bytes == SIZE_MAX ||
         tt_shm_region_make(heap_bytes ? heap_bytes : direct_heap_reserve(d), mine, NULL))
         return;
-    /* a wish: most kernels have it off for shared memory */
+    /* may be ignored: most kernels have huge pages off for shared memory */
     madvise(mine->base, mine->bytes, MADV_HUGEPAGE);
 }
 
+/* The same for all buffers of a rank. */
 static size_t shift(const struct tt_direct *d)
 {
     return (size_t)d->me * SHIFT;
 }
 
-/* The first gap of `bytes`: where it begins, and the number of spans before it. */
+/* The first gap of `bytes`: where it begins, and the number of spans before it. Invariant: `at` is
+ * the end of the span before i, and no gap before it is large enough. */
 static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_span *ret,
                      size_t *ret_index)
 {
@@ -71,6 +75,7 @@ static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_s
     return true;
 }
 
+/* Zeroed, because freed pages are given back or cleared (below). */
 void *tt_direct_heap_alloc(struct tt_direct *d, size_t bytes)
 {
     struct tt_direct_span new;
@@ -98,8 +103,7 @@ void tt_direct_heap_free(struct tt_direct *d, void *p)
     while (i < d->heap_spans.len && base + spans[i].at + shift(d) != (char *)p)
         i++;
     assert(i < d->heap_spans.len);
-    /* A kernel that cannot give it back leaves old bytes: then they must at least be zeroed for the
-     * next owner. */
+    /* If the kernel cannot take the pages back, the old bytes are cleared for the next owner. */
     if (madvise(base + spans[i].at, spans[i].bytes, MADV_REMOVE))
         memset(base + spans[i].at, 0, spans[i].bytes);
     d->heap_spans.len--;

@@ -7,14 +7,15 @@
 #include "transport/shm_region.h"
 #include "transport/shm_wait.h"
 
-/* ---- in shared memory: every line has one writer, but doors and the abort word ---- */
+/* ---- in shared memory: every line has one writer, except doors and the abort word ---- */
 
+/* One box: the put number is stored last (seq_cst), which publishes the rest of the line. */
 struct tt_direct_box {
-    _Alignas(TT_LINE) _Atomic uint64_t seq; /* of the put it holds */
+    _Alignas(TT_LINE) _Atomic uint64_t seq; /* number of the put that it holds; 0: none */
     uint64_t fingerprint;
     unsigned char data[TT_DIRECT_TINY];
 };
-/* What a rank tells the others while opening. */
+/* What a rank tells the others while opening; `phase` publishes the rest. */
 struct tt_direct_card {
     _Alignas(TT_LINE) _Atomic uint64_t phase; /* 1: the card is filled, 2: maps is known too */
     uint64_t probe;                           /* the first word of its heap */
@@ -26,14 +27,14 @@ struct tt_direct_card {
 /* A rank's part of one set of boxes. */
 struct tt_direct_lane {
     struct tt_direct_box box[2];
-    /* whose boxes they are: of the tt_boxes that the rank has open there; 0: of none */
+    /* the key of the tt_boxes that the rank has open here; 0: none */
     _Alignas(TT_LINE) _Atomic uint64_t key;
 };
 struct tt_direct_rank {
     struct tt_door door;
     struct tt_direct_card card;
-    /* writes into others' heaps (direct_quit.c); makes the number of lines odd, too: ranks do not
-     * meet in one cache set */
+    /* 1 while it writes into another rank's heap (direct_quit.c). This line also makes the number
+     * of lines odd, so that equal lines of different ranks fall in different cache sets. */
     _Alignas(TT_LINE) _Atomic uint32_t lease;
 };
 struct tt_direct_shared {
@@ -47,7 +48,7 @@ _Static_assert(sizeof(struct tt_direct_lane) / TT_LINE % 2 == 1,
 
 /* ---- private ---- */
 
-/* A live buffer of the heap: whole grains. */
+/* An allocated buffer of the heap: whole grains. */
 struct tt_direct_span {
     size_t at, bytes;
 };
@@ -69,7 +70,7 @@ struct tt_direct {
 
     struct tt_boxes *boxes[TT_BOX_SETS]; /* this rank's, by set; NULL: none */
     struct tt_region *heap;              /* of all ranks, as mapped here */
-    uint64_t *heap_base;                 /* and as they see it */
+    uint64_t *heap_base;                 /* the addresses of the same heaps at their owners */
     struct tt_vec heap_spans;            /* of struct tt_direct_span, rising */
     bool detached;                       /* this rank's buffers are no longer in the shared heap */
 };

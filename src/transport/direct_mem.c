@@ -1,15 +1,22 @@
-/* direct_mem.c - reaching a peer's heap through its mapping here. Ranks that are threads of one
- * process see each other's memory as it is. Invariant: resolve is pure arithmetic on what was
- * learnt when opening, so it can be asked per operation. */
+/* direct_mem.c - reaches a peer's heap through its mapping here. Ranks that are threads of one
+ * process see each other's memory as it is.
+ *
+ *     remote address - heap_base[peer] = offset;   offset + heap[peer].base = address here
+ *
+ * Invariant: resolving is pure arithmetic on what was learnt when opening, so it can be done for
+ * every operation. Addresses come from peers: whatever is not inside the heap resolves to NULL. */
 #include <assert.h>
 
 #include "transport/direct_int.h"
 
+/* Ranks with one process id share all addresses. */
 static bool same_process(const struct tt_direct *d, uint32_t peer)
 {
     return d->pid[peer] == d->pid[d->me];
 }
 
+/* Is [at, at + bytes) inside the rank's heap, by its own addresses? No sum can overflow: `offset`
+ * is checked first. */
 static bool in_heap(const struct tt_direct *d, uint32_t rank, uint64_t at, size_t bytes)
 {
     uint64_t offset = at - d->heap_base[rank];

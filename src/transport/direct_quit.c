@@ -1,41 +1,46 @@
-/* direct_quit.c - leaving an operation in the middle, without a peer that writes into what is no
- * longer ours to lend.
+/* direct_quit.c - leaves an operation in the middle, although peers may still write into buffers
+ * that this rank has to give back.
  *
  * A rank that returns an error gives its buffers back to the program while others may still be in
- * the operation. What they read from it then is worthless, which they find out by themselves (they
- * look for the abort after reading). What they write would destroy what the program puts there
- * next, so writing is a lease:
+ * the operation. What they read from it then is worthless, which they find out themselves: they
+ * check for the abort after reading. What they write would destroy what the program puts there
+ * next, so writing needs a lease:
  *
  *     writer    lease = 1; aborted? ------> write a block; aborted? -> write a block; ..; lease = 0
  *     leaver    aborted = 1; lease == 0? -> return
  *
- * Both sides store, then look (seq_cst): either the writer sees the abort before it writes, or the
- * leaver sees the lease and waits, a block at most. A writer that does not end its lease has been
- * killed, or was stopped and may go on in an hour: then the leaver takes its buffers out of the
- * shared heap, by putting copies of the pages at the same addresses. The heap is not shared
- * afterwards; nobody needs it, since an abort is for good. */
+ * Both sides store, then load (seq_cst): either the writer sees the abort before it writes, or the
+ * leaver sees the lease and waits, for one block at most. A writer that does not end its lease has
+ * been killed, or was stopped and may go on at any time. Then the leaver takes its buffers out of
+ * the shared heap, by putting copies of the pages at the same addresses. The heap is not shared
+ * afterwards; no rank needs it, since an abort is final. */
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "transport/direct_int.h"
 
+/* How long a lease is waited for: far longer than a block takes. */
 static const uint64_t PATIENCE_NS = 20000000;
 
 void tt_direct_abort(struct tt_direct *d)
 {
     atomic_store(&d->shared->aborted, 1);
-    /* before anything this rank does to its buffers from now on */
+    /* The store comes before anything that this rank does to its buffers from now on; it pairs
+     * with the fence in tt_direct_aborted. */
     atomic_thread_fence(memory_order_seq_cst);
     tt_direct_ring_all(d);
 }
 
 bool tt_direct_aborted(const struct tt_direct *d)
 {
-    atomic_thread_fence(memory_order_acquire); /* after what was read from others */
+    /* Reads of peers' memory before this call stay before the load: if they saw bytes written after
+     * an abort, the load sees the abort. */
+    atomic_thread_fence(memory_order_acquire);
     return atomic_load(&d->shared->aborted) != 0;
 }
 
+/* Store, then load: see above. */
 bool tt_direct_lease(struct tt_direct *d)
 {
     atomic_store(&d->shared->rank[d->me].lease, 1);
@@ -50,6 +55,7 @@ void tt_direct_release(struct tt_direct *d)
     atomic_store(&d->shared->rank[d->me].lease, 0);
 }
 
+/* Does any other rank hold a lease? It does not say for whose heap. */
 static bool leased(const struct tt_direct *d)
 {
     for (uint32_t r = 0; r < d->n; r++)
@@ -58,7 +64,8 @@ static bool leased(const struct tt_direct *d)
     return false;
 }
 
-/* Copies of the pages of a span, at its place. */
+/* Replaces the pages of a span by private copies, at the same addresses. Without memory for them
+ * the pages stay shared (direct.h). */
 static void detach(char *at, size_t bytes)
 {
     void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -69,6 +76,7 @@ static void detach(char *at, size_t bytes)
         munmap(copy, bytes);
 }
 
+/* Detaching is done once: afterwards the buffers are private, whatever leases say. */
 void tt_direct_quit(struct tt_direct *d)
 {
     uint64_t until = tt_now_ns() + PATIENCE_NS;

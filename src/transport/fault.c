@@ -1,12 +1,15 @@
-/* fault.c - a transport that misbehaves on purpose, for tests: it stands between the caller and
- * another one and harms pieces on their way out.
+/* fault.c - a transport that misbehaves on purpose, for tests. It stands between the caller and
+ * another transport and harms pieces that are sent.
  *
- * What happens to piece number i follows from (seed, i) alone, so a run can be repeated and a piece
- * that found a full queue meets the same fate when it is tried again. Per piece, in this order:
- * dropped (the sender is told it was sent), corrupted (a bit of the fingerprint flips, or the last
- * byte is missing), delayed (held for delay_ns while later pieces overtake it). After `close_after`
- * pieces every connection breaks: the caller gets the end of every peer, and the peers see this
- * rank go. */
+ * What happens to piece number i follows from (seed, i) alone, so a run can be repeated, and a
+ * piece that found a full queue meets the same fate when it is tried again. Per piece, in this
+ * order: dropped (the sender is told that it was sent); corrupted (a bit of the fingerprint flips,
+ * or the last byte is missing); delayed (held for delay_ns while later pieces overtake it). After
+ * `close_after` pieces every connection breaks: the caller gets CLOSED for every peer, and the
+ * peers see this rank end.
+ *
+ * Receiving is passed through. The inner transport of a broken one stays open while data events of
+ * it are still held by the caller (`lent`). */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+/* HELD: delayed pieces at a time. TOLD: events of our own (SENT of dropped pieces). */
 enum { HELD = 64, TOLD = 256 };
 
 /* A delayed piece. */
@@ -48,6 +52,8 @@ struct fate {
     uint64_t bit; /* to flip */
 };
 
+/* All random numbers are drawn whatever the configuration, so that changing one rate does not
+ * change the other decisions. */
 static struct fate fate_of(const struct fault *f, uint64_t piece)
 {
     struct tt_rng r;
@@ -78,7 +84,7 @@ static size_t fault_total(const struct iovec *iov, int niov)
     return sum;
 }
 
-/* The list without its last byte; an empty one stays as it is. */
+/* Removes the last byte of the list; an empty list stays as it is. */
 static void cut_last(struct iovec *iov, int niov)
 {
     for (int i = niov - 1; i >= 0; i--)
@@ -105,7 +111,8 @@ static void fault_gather(uint8_t *to, const struct iovec *iov, int niov)
     }
 }
 
-/* Keeps *p (whose lists still belong to the caller) for later. */
+/* Keeps *p for later; false: no room. With a cookie the caller's memory stays valid until SENT;
+ * without one the payload is copied now. */
 static bool fault_hold(struct fault *f, const struct held *p)
 {
     struct held *h = free_place(f);
@@ -129,6 +136,7 @@ static tutti_status forward(struct fault *f, const struct held *p)
     return f->inner->ops->send(f->inner, p->peer, &p->tag, p->iov, p->niov, p->cookie);
 }
 
+/* Drops the piece and says SENT if that was asked for. */
 static tutti_status fault_drop(struct fault *f, const struct held *p)
 {
     if (f->told_tail - f->told_head == TOLD)
@@ -138,6 +146,8 @@ static tutti_status fault_drop(struct fault *f, const struct held *p)
     return TUTTI_OK;
 }
 
+/* All connections break. Closing the inner transport is what peers see; it waits for the release of
+ * what the caller still holds. */
 static void break_all(struct fault *f)
 {
     f->broken = true;
@@ -150,6 +160,8 @@ static void break_all(struct fault *f)
     f->inner = NULL;
 }
 
+/* A piece counts only when it was taken: TUTTI_IN_PROGRESS leaves the number, and with it the fate,
+ * for the next attempt. */
 static tutti_status fault_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
                                const struct iovec *iov, int niov, uint64_t cookie)
 {
@@ -189,6 +201,7 @@ static tutti_status fault_accept(struct tt_transport *base, uint32_t peer, uint3
     return f->broken ? TUTTI_ERR_IO : f->inner->ops->accept(f->inner, peer, stream, iov, niov);
 }
 
+/* The last release after a break closes the inner transport. */
 static void fault_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct fault *f = (struct fault *)base;
@@ -201,7 +214,7 @@ static void fault_release(struct tt_transport *base, const struct tt_event *ev)
     f->inner = NULL;
 }
 
-/* Sends the delayed pieces whose time has come; a full queue below lets them wait on. */
+/* Sends the delayed pieces whose time has come; if the queue below is full they wait on. */
 static void send_due(struct fault *f)
 {
     uint64_t now = tt_now_ns();
@@ -214,6 +227,7 @@ static void send_due(struct fault *f)
     }
 }
 
+/* Events of our own: SENT of dropped pieces, and after a break CLOSED of every peer, once. */
 static size_t tell_own(struct fault *f, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
@@ -247,6 +261,7 @@ static size_t fault_poll(struct tt_transport *base, struct tt_event *ev, size_t 
     return n + got;
 }
 
+/* Would tell_own return something? */
 static bool has_own(const struct fault *f)
 {
     if (f->told_head != f->told_tail)
@@ -263,6 +278,8 @@ static void sleep_until(uint64_t deadline_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
+/* Sleeps in the inner transport, but not longer than until the next delayed piece is due. Pieces
+ * that are stuck wait for room below, which ends the inner wait. */
 static void fault_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct fault *f = (struct fault *)base;

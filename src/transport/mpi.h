@@ -7,9 +7,9 @@
  * unloaded. Which one: TUTTI_MPI=openmpi|mpich, else the MPI that the process has loaded already,
  * else the one whose launcher started it.
  *
- * Threads: MPI is initialised with MPI_THREAD_MULTIPLE when the program has not initialised it;
- * with what it has otherwise. Below MULTIPLE `threads` is false: then only threads that the caller
- * lends may drive the transport. */
+ * Threads: if the program has not initialised MPI, it is initialised with MPI_THREAD_MULTIPLE;
+ * otherwise the program's thread level is used. Below MULTIPLE `threads` is false: then only
+ * threads of the caller may drive the transport. */
 #ifndef TT_TRANSPORT_MPI_H
 #define TT_TRANSPORT_MPI_H
 
@@ -29,16 +29,16 @@ struct tt_mpi {
 struct tt_mpi_group {
     const uint32_t *members;
     uint32_t n, me;
-    uint32_t role; /* differs between groups that are opened at the same time and share members */
+    uint32_t role; /* different for groups that are opened at the same time and share members */
 };
 
 struct tt_mpi_ops {
     uint32_t abi;
     const char *version; /* of tutti; must be libtutti's own */
-    /* The one object of the process; initialises MPI when nobody has, and then finalises it when
-     * the process exits. */
+    /* The one object of the process. Initialises MPI if that has not been done, and then finalises
+     * it when the process exits. */
     tutti_status (*join)(struct tt_mpi **ret, struct tutti_error *err);
-    /* Everybody's bytes in rank order, among all ranks of MPI_COMM_WORLD. Collective. */
+    /* The bytes of all ranks of MPI_COMM_WORLD, in rank order. Collective. */
     tutti_status (*gather)(struct tt_mpi *m, const void *mine, size_t bytes, void *ret_all,
                            struct tutti_error *err);
     /* A transport among the group on a communicator of its own. Collective in the group. */

@@ -1,8 +1,12 @@
 /* mpi_load.c - finds and loads the shared object with the MPI transport.
  *
- * With RTLD_GLOBAL: Open MPI loads its own parts at run time, and those look for the symbols of
- * libmpi. Under an MPI program libmpi is there already and the same one is used; two MPIs in one
- * process are never mixed. */
+ *     which MPI:     TUTTI_MPI, else the one that the process has loaded, else the launcher's
+ *     which file:    libtutti-transport-<name>.so beside libtutti, else where the loader looks
+ *
+ * It is loaded with RTLD_GLOBAL: Open MPI loads its own plug-ins at run time, and those look for
+ * the symbols of libmpi. In an MPI program libmpi is loaded already and the same one is used; two
+ * MPIs are never mixed in one process. The object is never unloaded, and ABI number and version
+ * must be libtutti's own. */
 #include "transport/mpi.h"
 
 #include <dlfcn.h>
@@ -27,6 +31,7 @@ static const struct flavour *by_name(const char *name)
     return NULL;
 }
 
+/* Which MPI to use, in the order above. */
 static tutti_status mpi_load_choose(const struct flavour **ret, struct tutti_error *err)
 {
     const char *named = getenv("TUTTI_MPI");
@@ -49,7 +54,8 @@ static tutti_status mpi_load_choose(const struct flavour **ret, struct tutti_err
     return TUTTI_OK;
 }
 
-/* Beside libtutti itself; where there is none, wherever the loader looks. */
+/* Looks beside libtutti itself first (dladdr of any object in it gives its path), then where the
+ * loader looks. An object beside it that does not load is an error, not a reason to look on. */
 static void *mpi_load_load(const char *file)
 {
     Dl_info self;

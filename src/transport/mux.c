@@ -1,17 +1,23 @@
 /* mux.c - several transports as one: every peer has one part that carries it (shared memory inside
  * a host, TCP between hosts).
  *
+ *     peer 0, 1 (this host)  ->  part 0: shm
+ *     peer 2, 3              ->  part 1: tcp      route[] = 0 0 1 1
+ *
  * Everything but waiting is a table lookup. A wait on one part does not notice another, so with two
  * or more parts that reach other ranks each is waited for in turn, in slices that double from
- * SLICE_MIN to SLICE_MAX: short while an answer is likely soon, then a thousand wake-ups a second,
- * which is far below a hundredth of a core. With one such part its own wait is used. A part that
- * carries only this rank itself (self) can have news only after a call from here. */
+ * SLICE_MIN to SLICE_MAX: short while an answer is likely soon, then about a thousand wake-ups a
+ * second, which cost far less than a hundredth of a core. With only one such part its own wait is
+ * used. A part that carries only this rank itself (self) can have news only after a call from here.
+ *
+ * Invariant: after a peer's CLOSED no event of that peer is delivered. */
 #include "transport/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Nanoseconds. */
 #define SLICE_MIN UINT64_C(50000)
 #define SLICE_MAX UINT64_C(1000000)
 
@@ -29,6 +35,7 @@ struct mux {
     bool *closed; /* [peer]: its end was delivered; nothing may follow */
 };
 
+/* The part that carries a peer. */
 static struct part *part_of(struct mux *m, uint32_t peer)
 {
     return &m->part[m->route[peer]];
@@ -64,8 +71,9 @@ static void mux_release(struct tt_transport *base, const struct tt_event *ev)
     p->t->ops->release(p->t, ev);
 }
 
-/* Keeps the events of peers that p carries. Data of others comes from a rank that sees the routes
- * differently: it becomes that rank's end, for no answer could reach the right part. */
+/* Keeps the events of peers that p carries. Data of another peer comes from a rank that sees the
+ * routes differently. It becomes that rank's CLOSED event, since no answer could take the same way.
+ * */
 static size_t keep_routed(struct mux *m, struct part *p, struct tt_event *ev, size_t n)
 {
     size_t kept = 0;
@@ -84,6 +92,7 @@ static size_t keep_routed(struct mux *m, struct part *p, struct tt_event *ev, si
     return kept;
 }
 
+/* Each poll begins with the next part, so that a busy part cannot starve the others. */
 static size_t mux_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
 {
     struct mux *m = (struct mux *)base;
@@ -99,6 +108,7 @@ static size_t mux_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     return n;
 }
 
+/* May a part that carries only this rank have events? */
 static bool has_pending(const struct mux *m)
 {
     for (uint32_t i = 0; i < m->nparts; i++)
@@ -107,7 +117,8 @@ static bool has_pending(const struct mux *m)
     return false;
 }
 
-/* Waits for each remote part until a slice is over; true when one woke before that. */
+/* Waits for each remote part for one slice; true: a wait ended early, so something happened there.
+ * */
 static bool wait_slices(struct mux *m, uint64_t slice, uint64_t deadline_ns)
 {
     for (uint32_t i = 0; i < m->nparts; i++) {
@@ -124,6 +135,8 @@ static bool wait_slices(struct mux *m, uint64_t slice, uint64_t deadline_ns)
     return false;
 }
 
+/* With fewer than two remote parts one part's own wait is enough: the remote one's, or the first's
+ * if there is none. */
 static void mux_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct mux *m = (struct mux *)base;
@@ -147,7 +160,7 @@ static bool mux_link(struct tt_transport *base, uint32_t peer, struct tt_link_st
     return peer < base->size && tt_transport_link(part_of((struct mux *)base, peer)->t, peer, ret);
 }
 
-/* One descriptor cannot speak for two parts. */
+/* One descriptor cannot stand for two parts. */
 static int mux_fd(const struct tt_transport *base)
 {
     const struct mux *m = (const struct mux *)base;
@@ -204,6 +217,7 @@ static const struct tt_transport_ops mux_ops = {
     .link = mux_link,
 };
 
+/* Checks before anything is taken over: after a failure the parts stay the caller's. */
 static tutti_status mux_check(const struct mux *m, const uint8_t *route, struct tutti_error *err)
 {
     if (!m->nparts || m->base.rank >= m->base.size)

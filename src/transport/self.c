@@ -1,12 +1,15 @@
 /* self.c - a rank talking to itself: a queue of pieces in memory, so that callers need no special
  * case.
  *
- * The same rules as for sockets: small pieces are copied and come as data, large ones are announced
- * and copied once, by accept, from the sender's memory to the receiver's places. Pieces are
- * delivered in order.
+ * The same rules as for sockets: small pieces are copied and delivered as data; large ones are
+ * announced and copied once, by accept, from the sender's memory to the receiver's places. Pieces
+ * are delivered in order.
  *
- *     told .. given .. tail     [told, given): delivered, waiting for release, accept or the event that says sent     [given, tail): queued
- */
+ *     told .. given .. tail     three counters over a ring of SLOTS
+ *     [told, given)             delivered; waiting for release, accept or its SENT event
+ *     [given, tail)             queued
+ *
+ * Invariant: at most one piece is announced and not yet accepted, and it is the last one given. */
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -15,6 +18,8 @@
 
 enum { SLOTS = 64 };
 
+/* WITH_RECEIVER: delivered as data or announced. ACCEPTED: copied, RECEIVED is due. DONE: the slot
+ * may leave when those before it have. */
 enum slot_state { QUEUED, WITH_RECEIVER, ACCEPTED, DONE };
 struct slot {
     enum slot_state state;
@@ -38,6 +43,7 @@ static struct slot *self_at(struct self *t, uint32_t i)
     return &t->slot[i % SLOTS];
 }
 
+/* The sum of the lengths; false: a bad list, or more than limit. */
 static bool self_total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
 {
     size_t sum = 0;
@@ -52,7 +58,8 @@ static bool self_total(const struct iovec *iov, int niov, size_t limit, size_t *
     return true;
 }
 
-/* Copies `bytes` bytes from one list to another; both sum up to at least that. */
+/* Copies `bytes` bytes from one list to another; both hold at least that many. Invariant: a and b
+ * are the offsets in the current entries. */
 static void copy_list(const struct iovec *to, const struct iovec *from, size_t bytes)
 {
     size_t a = 0, b = 0;
@@ -94,7 +101,7 @@ static tutti_status self_send(struct tt_transport *base, uint32_t peer, const st
     return TUTTI_OK;
 }
 
-/* The announced piece, if one waits for its answer: always the last one given. */
+/* The announced piece that waits for accept; NULL: there is none. */
 static struct slot *announced(struct self *t)
 {
     struct slot *s = t->given != t->told ? self_at(t, t->given - 1) : NULL;
@@ -116,6 +123,7 @@ static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32
     return TUTTI_OK;
 }
 
+/* The address tells the slot: small payloads lie in the slot's part of `store`. */
 static void self_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct self *t = (struct self *)base;
@@ -135,7 +143,7 @@ static struct tt_event self_event(const struct self *t, const struct slot *s,
                              .cookie = kind == TT_EV_SENT ? s->cookie : 0};
 }
 
-/* Pieces that are over leave in order, with a word to the sender if it wants one. */
+/* Pieces that are done leave in order, with a SENT event if the sender wants one. */
 static size_t tell_sent(struct self *t, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
@@ -147,6 +155,7 @@ static size_t tell_sent(struct self *t, struct tt_event *ev, size_t max)
     return n;
 }
 
+/* RECEIVED comes before new pieces; behind an announced piece nothing is delivered. */
 static size_t self_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
 {
     struct self *t = (struct self *)base;
@@ -166,6 +175,7 @@ static size_t self_poll(struct tt_transport *base, struct tt_event *ev, size_t m
     return n;
 }
 
+/* Would poll return something? */
 static bool has_events(struct self *t)
 {
     const struct slot *last = t->given != t->told ? self_at(t, t->given - 1) : NULL;
@@ -173,6 +183,8 @@ static bool has_events(struct self *t)
            (last && last->state == ACCEPTED) || (t->given != t->tail && !announced(t));
 }
 
+/* Only this thread can make something happen here, so without events it sleeps until the deadline.
+ * */
 static void self_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct timespec ts = {(time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000)};

@@ -1,16 +1,20 @@
 /* shm.c - the shared-memory transport: one ring per ordered pair of local ranks.
  *
- *     region   door of local rank 0, 1, ...            one line each
- *              ring 0 -> 1, 0 -> 2, ..., 1 -> 0, ...    tt_shm_ring_bytes each, in the order sender * (n-1) + place among the others
+ *     region   door of local rank 0, 1, ...             one line each
+ *              ring 0 -> 1, 0 -> 2, ..., 1 -> 0, ...    tt_shm_ring_bytes each
+ *     number of a ring = sender * (n - 1) + place of the receiver among the others
  *
- * A send copies into the ring and is done: the memory of the caller is free at once, its SENT event
- * waits for the next poll. A receive is read in place. A peer that ends leaves an end mark in each
- * of its rings (CLOSED, error 0); memory that makes no sense closes the stream with EPROTO. A
- * killed peer is silent here: it is the caller's deadline, and its watch, that notice. The region
- * belongs to the caller, who unmaps it after closing. One thread at a time uses a transport.
+ * A send copies into the ring and is done: the memory of the caller is free at once, and its SENT
+ * event comes with the next poll. A receive is read in place. A peer that closes leaves an end mark
+ * in each of its rings (CLOSED, error 0); memory that makes no sense closes the stream with EPROTO.
+ * A killed peer is silent here: the caller's deadline and its watch notice that. The region belongs
+ * to the caller, who unmaps it after closing.
  *
- * Invariant: whoever moves a ring (a frame put, a tail moved) rings the other end's door
- * afterwards. */
+ * Threads: one thread at a time uses a transport. Between processes each ring has one writer and
+ * one reader (shm_ring.h).
+ *
+ * Invariant: a rank that changes a ring (puts a frame, moves a tail) rings the other end's door
+ * afterwards; that is what makes sleeping safe (shm_wait.h). */
 #include "transport/transport.h"
 
 #include <assert.h>
@@ -19,13 +23,16 @@
 
 #include "transport/shm_ring.h"
 
+/* SENT_MAX: SENT events not yet delivered; beyond that a send is refused for now. */
 enum { SENT_MAX = 512, LOCAL_MAX = 4096, RING_MIN = 4096 };
 static const uint32_t RING_MAX = 1u << 30, NOT_LOCAL = UINT32_MAX;
 
+/* A SENT event that is due. */
 struct sent {
     uint64_t cookie;
     uint32_t peer;
 };
+/* One other local rank. */
 struct link {
     struct tt_ring_out out;
     struct tt_ring_in in;
@@ -52,6 +59,7 @@ static struct shm *shm_of(struct tt_transport *t)
     return (struct shm *)(void *)t;
 }
 
+/* The link to a rank; NULL: it is not on this host. */
 static struct link *link_of(struct shm *s, uint32_t peer)
 {
     uint32_t place = peer < s->base.size ? s->place[peer] : NOT_LOCAL;
@@ -59,6 +67,8 @@ static struct link *link_of(struct shm *s, uint32_t peer)
     return place == NOT_LOCAL ? NULL : &s->links[place];
 }
 
+/* The check of the SENT queue comes before the put: a piece in the ring can no longer be refused.
+ * */
 static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct tt_tag *tag,
                              const struct iovec *iov, int niov, uint64_t cookie)
 {
@@ -91,6 +101,7 @@ static tutti_status shm_accept(struct tt_transport *t, uint32_t peer, uint32_t s
     return TUTTI_ERR_ARG;
 }
 
+/* The writer is woken only if the tail has moved: otherwise it has no more room than before. */
 static void shm_release(struct tt_transport *t, const struct tt_event *ev)
 {
     struct link *l = link_of(shm_of(t), ev->peer);
@@ -111,6 +122,7 @@ static size_t poll_sent(struct shm *s, struct tt_event *ev, size_t max)
     return n;
 }
 
+/* Takes frames until the ring is empty or the array is full. END and BROKEN come once. */
 static size_t poll_link(struct link *l, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
@@ -129,6 +141,7 @@ static size_t poll_link(struct link *l, struct tt_event *ev, size_t max)
     return n;
 }
 
+/* Each poll begins with the next link, so that a busy peer cannot starve the others. */
 static size_t shm_poll(struct tt_transport *t, struct tt_event *ev, size_t max)
 {
     struct shm *s = shm_of(t);
@@ -145,6 +158,8 @@ static size_t shm_poll(struct tt_transport *t, struct tt_event *ev, size_t max)
     return n;
 }
 
+/* What ends a wait: events, room that a send lacked, or what the engine watches. Called any number
+ * of times while waiting; loads are seq_cst, as shm_wait.h demands. */
 static bool something_happened(void *arg)
 {
     const struct shm *s = arg;
@@ -157,6 +172,7 @@ static bool something_happened(void *arg)
     return ready;
 }
 
+/* Asks to be woken for room only if a send lacked some. */
 static void shm_wait(struct tt_transport *t, uint64_t deadline_ns)
 {
     struct shm *s = shm_of(t);
@@ -171,7 +187,7 @@ static void shm_wait(struct tt_transport *t, uint64_t deadline_ns)
         if (s->links[i].out.want)
             w.why |= TT_WAKE_SPACE;
     tt_shm_wait_until(&w, deadline_ns);
-    /* Room is told once: a caller that does not try again is not to be woken for it for ever. */
+    /* Room ends a wait once: a caller that does not try again must not be woken for it for ever. */
     for (uint32_t i = 0; i < s->nlinks; i++)
         if (s->links[i].out.want && tt_shm_ring_has_room(&s->links[i].out))
             s->links[i].out.want = 0;
@@ -192,6 +208,7 @@ static void shm_free(struct shm *s)
     free(s);
 }
 
+/* The end marks need no room in the rings: closing never waits. */
 static void shm_close(struct tt_transport *t)
 {
     struct shm *s = shm_of(t);
@@ -215,7 +232,7 @@ static const struct tt_transport_ops shm_ops = {
     .watch = shm_watch,
 };
 
-/* The ring from local rank `from` to local rank `to`. */
+/* The ring from local rank `from` to local rank `to`: both ends compute the same place. */
 static void *ring_memory(const struct tt_shm_config *c, uint32_t from, uint32_t to)
 {
     size_t number = (size_t)from * (c->nlocal - 1) + (to < from ? to : to - 1);
@@ -259,6 +276,7 @@ static tutti_status shm_check(const struct tt_shm_config *c, struct tutti_error 
     return TUTTI_OK;
 }
 
+/* Zeroed memory is a valid ring, so no rank has to wait for another one here. */
 static tutti_status open_links(struct shm *s, const struct tt_shm_config *c)
 {
     struct tt_door *doors = c->region;

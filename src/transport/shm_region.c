@@ -1,8 +1,14 @@
 /* shm_region.c - anonymous shared memory, found through /proc (see shm_region.h).
  *
- * Why not a POSIX shm name: a rank killed between creating and unlinking would leave it behind.
- * Opening /proc/<pid>/fd/<n> needs the same user and a common view of /proc. Invariant: base is
- * NULL exactly when nothing is mapped. */
+ * Why not a POSIX shm name: a rank killed between creating and unlinking would leave the name
+ * behind. Opening /proc/<pid>/fd/<n> needs the same user and a common view of /proc.
+ *
+ * A joiner does not trust the key: the descriptor number may mean another file by now. It is first
+ * opened with O_PATH, which has no side effects whatever it is, and compared with the key; only
+ * then is it opened for use, through /proc/self/fd, and its seals are checked, so that the memory
+ * cannot shrink while it is mapped.
+ *
+ * Invariant: base is NULL exactly when nothing is mapped. */
 #include "transport/shm_region.h"
 
 #include <errno.h>
@@ -15,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* 0: too large to be rounded up. */
 static size_t whole_pages(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -22,6 +29,7 @@ static size_t whole_pages(size_t bytes)
     return bytes > PTRDIFF_MAX - page ? 0 : (bytes + page - 1) / page * page;
 }
 
+/* NORESERVE: heaps are as large as the host's memory and mostly untouched. */
 static void *map(int fd, size_t bytes)
 {
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -29,9 +37,11 @@ static void *map(int fd, size_t bytes)
     return base == MAP_FAILED ? NULL : base;
 }
 
+/* The size can change no more, and neither can the seals. */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* `ulimit -f` holds for anonymous files too: without this the signal ends the process. */
+/* Sets the size; 0 or an errno. `ulimit -f` holds for anonymous files too, and exceeding it raises
+ * SIGXFSZ, which would end the process: it is blocked, and taken back if this call raised it. */
 static int set_size(int fd, size_t size)
 {
     sigset_t over, old;
@@ -47,6 +57,7 @@ static int set_size(int fd, size_t size)
     return error;
 }
 
+/* Says which limit to raise, if it is one. */
 static tutti_status fail_make(size_t bytes, int error, struct tutti_error *err)
 {
     struct rlimit l = {0};
@@ -60,6 +71,7 @@ static tutti_status fail_make(size_t bytes, int error, struct tutti_error *err)
                    strerror(error));
 }
 
+/* Seals come before anybody can know the region. */
 tutti_status tt_shm_region_make(size_t bytes, struct tt_region *ret, struct tutti_error *err)
 {
     size_t size = whole_pages(bytes);
@@ -95,7 +107,8 @@ tutti_status tt_shm_region_describe(const struct tt_region *r, struct tt_region_
     return TUTTI_OK;
 }
 
-/* Does the descriptor, opened with O_PATH or not, refer to what the key says? */
+/* Does the descriptor, opened with O_PATH or not, refer to what the key says, owned by this user?
+ * */
 static bool is_the_one(int fd, const struct tt_region_key *key)
 {
     struct stat st;
@@ -104,7 +117,8 @@ static bool is_the_one(int fd, const struct tt_region_key *key)
            st.st_ino == key->ino && (uint64_t)st.st_size == key->bytes && st.st_uid == geteuid();
 }
 
-/* -1: errno, 0 when it is something else. */
+/* A descriptor of the region, to be closed by the caller. -1: errno, or errno 0 if what is there is
+ * something else. */
 static int open_memory(const struct tt_region_key *key)
 {
     char path[64];
@@ -145,6 +159,7 @@ tutti_status tt_shm_region_join(const struct tt_region_key *key, struct tt_regio
         return tt_fail(err, TUTTI_ERR_CONNECT,
                        "descriptor %d of process %u is not the shared memory it should be", key->fd,
                        key->pid);
+    /* The mapping keeps the memory alive; the descriptor is not needed any more. */
     base = map(fd, (size_t)key->bytes);
     int why = errno;
     close(fd);

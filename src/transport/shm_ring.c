@@ -1,9 +1,13 @@
-/* shm_ring.c - the two ends of a ring (layout and rules in shm_ring.h).
+/* shm_ring.c - the two ends of a ring (layout, rules and memory order in shm_ring.h).
+ *
+ *     put        fill the frame -> clear the state behind it -> publish its state
+ *     take       load the state -> check the sizes -> hand out a pointer
+ *     release    mark the frame -> move the tail over all marked frames at its front
  *
  * Invariants. Writer: the place `at` is free and its state is zero; head - tail_seen + 64 <= area.
  * Reader: length[] is non-zero exactly at the places of frames between the tail and `at`; a frame
- * is overwritten only after the tail has passed it. What the reader remembers is its own: sizes
- * found in shared memory are checked once, when the frame is taken. */
+ * is overwritten only after the tail has passed it. What the reader remembers is private: sizes
+ * found in shared memory are checked once, when the frame is taken, and not read again. */
 #include "transport/shm_ring.h"
 
 #include <assert.h>
@@ -11,11 +15,14 @@
 #include <string.h>
 
 enum { UNIT = 64, SHORT_MAX = 32, SLACK = 4 * UNIT };
-/* how far in the first look for emptiness is, and each further one */
+/* Where in the area the writer first checks for an empty ring, and the distance of further checks:
+ * each costs a load of a line that the reader writes. */
 enum { REWIND = 8 << 10, REWIND_STEP = 2 << 10 };
 enum { EMPTY = 0, DATA = 0x44, SKIP = 0x53, END = 0x45 };
+/* In length[]: the frame was released, but one before it was not. */
 static const uint32_t RELEASED = 1u << 31;
 
+/* The header of a frame, in shared memory. */
 struct frame {
     _Atomic uint32_t state;
     uint32_t bytes;
@@ -43,11 +50,13 @@ uint32_t tt_shm_ring_payload_max(uint32_t capacity)
     return capacity / 2;
 }
 
+/* Where the payload begins in its frame. */
 static uint32_t payload_at(uint32_t bytes)
 {
     return bytes <= SHORT_MAX ? SHORT_MAX : UNIT;
 }
 
+/* Whole units, so that every frame begins on a cache line. */
 static uint32_t frame_bytes(uint32_t payload)
 {
     return payload <= SHORT_MAX ? UNIT : UNIT + (payload + UNIT - 1) / UNIT * UNIT;
@@ -71,6 +80,8 @@ static struct frame *frame_at(const struct tt_ring_out *r, uint32_t at)
     return (struct frame *)(void *)(r->frames + at);
 }
 
+/* Is there room? The shared tail is loaded only if the copy of it does not suffice; acquire: the
+ * reader is done with what it released before this rank overwrites it. */
 static bool shm_ring_fits(struct tt_ring_out *r, uint32_t need)
 {
     if (r->area - (r->head - r->tail_seen) >= need)
@@ -93,7 +104,8 @@ static void shm_ring_fill(struct frame *f, const struct tt_tag *tag, const struc
     }
 }
 
-/* Is a frame of `size` bytes to go to the beginning, although it fits where the ring stands? */
+/* Shall a frame of `size` bytes go to the beginning although it fits where the ring stands? Yes, if
+ * the ring is empty, far enough in. */
 static bool rewinds(struct tt_ring_out *r, uint32_t size)
 {
     if (r->at < r->rewind || size + UNIT > r->at)
@@ -103,6 +115,8 @@ static bool rewinds(struct tt_ring_out *r, uint32_t size)
     return r->head == r->tail_seen;
 }
 
+/* The order of the stores matters: the frame is filled and the place behind it emptied before its
+ * state, or that of the skip frame before it, is published. */
 bool tt_shm_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct iovec *iov,
                      int niov, uint32_t bytes)
 {
@@ -121,17 +135,19 @@ bool tt_shm_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const stru
     r->head += skip + size;
     r->rewind = skip ? REWIND : r->rewind;
     atomic_store_explicit(&frame_at(r, r->at)->state, EMPTY, memory_order_relaxed);
-    if (skip) /* not reachable before the skip frame is */
+    if (skip) /* relaxed: the reader gets here only through the skip frame's state */
         atomic_store_explicit(&f->state, DATA, memory_order_relaxed);
     atomic_store(&first->state, skip ? SKIP : DATA);
     return true;
 }
 
+/* seq_cst, for use in waits. */
 bool tt_shm_ring_has_room(const struct tt_ring_out *r)
 {
     return r->area - (r->head - atomic_load(r->tail)) >= r->want;
 }
 
+/* The place `at` is always free, so the mark needs no room. */
 void tt_shm_ring_end(struct tt_ring_out *r)
 {
     if (!r->closed)
@@ -153,12 +169,15 @@ void tt_shm_ring_in_close(struct tt_ring_in *r)
     r->length = NULL;
 }
 
+/* Nothing more will be taken from this ring. */
 static enum tt_ring_look ended(struct tt_ring_in *r, enum tt_ring_look how)
 {
     r->ended = true;
     return how;
 }
 
+/* A skip frame is released as soon as it is seen; the tail passes it with the frames before it. At
+ * place 0 a skip frame makes no sense: it would lead to itself. */
 enum tt_ring_look tt_shm_ring_take(struct tt_ring_in *r, struct tt_event *ev)
 {
     if (r->ended)
@@ -186,6 +205,8 @@ enum tt_ring_look tt_shm_ring_take(struct tt_ring_in *r, struct tt_event *ev)
     return TT_RING_FRAME;
 }
 
+/* Frames may be released in any order; the tail moves over the released prefix. Invariant: `oldest`
+ * is the place of the first frame that the tail has not passed. */
 bool tt_shm_ring_release(struct tt_ring_in *r, const void *data, uint32_t bytes)
 {
     uint32_t place = (uint32_t)((const char *)data - r->frames) - payload_at(bytes);

@@ -6,17 +6,26 @@
  *
  *     frame    state  bytes  tag  payload (to a multiple of 64 bytes)
  *
- * There is no shared head: the state word of a frame says whether it is there, so that a small
- * message is one line for the reader to fetch. Before a frame is published the writer clears the
- * state of the place that follows, which is therefore always free. Frames are contiguous: one that
- * does not fit before the end is preceded by a skip frame that covers the rest. So is the first one
- * after the ring was found empty some way in: short messages then use the same few lines again and
- * again, which stay in the caches. Payloads of up to 32 bytes share the line of the header, longer
- * ones start on the next (vector loads do not straddle lines).
+ *     area     released | taken, not released | published | free (its first state is EMPTY)
+ *                       ^ tail, `oldest`      ^ reader's `at`
+ *                                                         ^ writer's `at`
+ *
+ * There is no shared head: the state word of a frame says whether it is there, so that the reader
+ * fetches one line for a small message. Before a frame is published the writer clears the state of
+ * the place that follows, which is therefore always free. Frames are contiguous: one that does not
+ * fit before the end is preceded by a skip frame that covers the rest. A skip frame is also used
+ * when the writer finds the ring empty some way in: short messages then use the same few lines
+ * again and again, which stay in the caches. Payloads of up to 32 bytes share the line of the
+ * header, longer ones start on the next (vector loads do not straddle lines).
+ *
+ * Memory order: the writer publishes a frame with a seq_cst store of its state, and the reader's
+ * acquire load of the state makes the frame visible. The reader releases with a seq_cst store of
+ * the tail, and the writer's acquire load of the tail comes before it overwrites anything. The
+ * stores are seq_cst rather than release because a door is checked after them (shm_wait.h).
  *
  * The reader reads payloads in place and may release frames in any order; the tail moves over the
- * released prefix. Zeroed memory is an empty ring, so nobody has to initialise it. Each end is used
- * by one thread at a time. */
+ * released prefix. Zeroed memory is an empty ring, so no rank has to initialise it. Each end is
+ * used by one thread at a time. */
 #ifndef TT_SHM_RING_H
 #define TT_SHM_RING_H
 
@@ -37,7 +46,7 @@ struct tt_ring_out {
     uint32_t at, area;        /* place of the next frame; bytes of the frames' area */
     /* from this place on, an empty ring is used from its beginning again */
     uint32_t rewind;
-    uint32_t want; /* space that the last put lacked; 0: it did not */
+    uint32_t want; /* bytes that the last put needed and did not find; 0: it succeeded */
     bool closed;
 };
 void tt_shm_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity);
@@ -45,9 +54,9 @@ void tt_shm_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity
  * tt_shm_ring_payload_max. */
 bool tt_shm_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct iovec *iov,
                      int niov, uint32_t bytes);
-/* Would what failed last fit now? */
+/* Would the put that failed last succeed now? */
 bool tt_shm_ring_has_room(const struct tt_ring_out *r);
-/* The last thing the reader will see. Needs no room. */
+/* Writes the end mark, the last thing that the reader will see. Needs no room. */
 void tt_shm_ring_end(struct tt_ring_out *r);
 
 enum tt_ring_look { TT_RING_EMPTY, TT_RING_FRAME, TT_RING_END, TT_RING_BROKEN };
@@ -64,7 +73,7 @@ struct tt_ring_in {
 };
 tutti_status tt_shm_ring_in_open(struct tt_ring_in *r, void *memory, uint32_t capacity);
 void tt_shm_ring_in_close(struct tt_ring_in *r);
-/* Is there anything to take? */
+/* Is there anything to take? seq_cst, for use in waits. */
 static inline bool tt_ring_ready(const struct tt_ring_in *r)
 {
     return !r->ended &&

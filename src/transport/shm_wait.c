@@ -1,10 +1,15 @@
 /* shm_wait.c - spin, yield, sleep: the one waiting loop of the shared-memory transport and of
  * direct access.
  *
- * With a core per rank an answer is usually nanoseconds away: look a few hundred times in a row,
- * then with pauses. With more ranks than cores the rank that we wait for needs our core: yield at
- * once. A wait that lasts longer ends in a futex on the own door, so that a late peer costs no core
- * time. Invariant: a sleeper has said so on its door before it looked for the last time. */
+ *     core per rank      poll 256 times -> spin with pauses to 5 us -> yield to 1 ms   -> sleep
+ *     oversubscribed     poll once      ->                             yield to 0.2 ms -> sleep
+ *
+ * With a core per rank an answer is usually nanoseconds away. With more ranks than cores the
+ * awaited rank needs this core: yield at once. A longer wait ends in a futex on the own door, so
+ * that a late peer costs no core time.
+ *
+ * Invariant: a sleeper has set its bit on its door before it checked for the last time
+ * (shm_wait.h). */
 #include "transport/shm_wait.h"
 
 #include <errno.h>
@@ -16,36 +21,41 @@
 #include <unistd.h>
 
 enum {
-    LOOKS = 256,           /* before the clock is read for the first time */
-    LOOKS_PER_PAUSED = 16, /* paused looks between two readings of the clock */
-    /* then yield: to nobody that is as good as spinning, to a peer on the same core it is the only
-     * way on */
+    LOOKS = 256,           /* polls before the clock is read for the first time */
+    LOOKS_PER_PAUSED = 16, /* polls with pauses between two readings of the clock */
+    /* Then yield: if no other thread wants the core that is as good as spinning; if the awaited
+     * peer does, it is the only way to make progress. */
     SPIN_NS = 5 * 1000,
-    /* then sleep; a core per rank: waking up costs more than yielding to nobody */
+    /* Then sleep. With a core per rank, waking up costs more than yielding on an idle core. */
     AWAKE_NS = 1000 * 1000,
-    /* the same with more ranks than cores: a sleeper lets the kernel spread the others */
+    /* The same with more ranks than cores: sleepers let the kernel spread the other ranks. */
     AWAKE_OVER_NS = 200 * 1000
 };
 
+/* Of several ranks that find the sleeper only one makes the system call: the one that clears the
+ * bits. The new value of `rings` also stops a sleeper that is just about to sleep. */
 void tt_shm_door_wake(struct tt_door *d)
 {
     if (!atomic_exchange(&d->sleeping, 0))
-        return; /* somebody else wakes it */
+        return; /* another rank wakes it */
     atomic_fetch_add(&d->rings, 1);
     syscall(SYS_futex, (uint32_t *)&d->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* Sleeps until `rings` is no longer the value given, or the deadline. */
 static void futex_sleep(struct tt_door *d, uint32_t rings, uint64_t deadline_ns)
 {
     struct timespec t = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                          .tv_nsec = (long)(deadline_ns % 1000000000u)};
 
-    /* Absolute time of the clock of tt_now_ns. A changed word, a signal and the deadline all just
-     * return. */
+    /* FUTEX_WAIT_BITSET takes an absolute time of the clock of tt_now_ns. A changed word, a signal
+     * and the deadline all return alike: the caller checks again. */
     syscall(SYS_futex, (uint32_t *)&d->rings, FUTEX_WAIT_BITSET, rings,
             deadline_ns == UINT64_MAX ? NULL : &t, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
+/* `rings` is read before the bit is set: a ring after that changes it, and the futex does not
+ * sleep. The bit is set anew in each round, because the ring that woke us has cleared it. */
 static bool sleep_until(const struct tt_wait *w, uint64_t deadline_ns)
 {
     bool ready;
@@ -62,7 +72,7 @@ static bool sleep_until(const struct tt_wait *w, uint64_t deadline_ns)
     return ready;
 }
 
-/* The looks that follow may use weaker loads than waits do: hence the fence. */
+/* The checks that follow may use weaker loads than those of a wait, hence the fence. */
 uint32_t tt_shm_door_doze_begin(struct tt_door *d)
 {
     uint32_t rings = atomic_load(&d->rings);
@@ -83,7 +93,7 @@ void tt_shm_door_doze_end(struct tt_door *d)
     atomic_fetch_and(&d->sleeping, ~(uint32_t)TT_WAKE_DOZER);
 }
 
-/* Looks without asking the kernel for anything; false when the short time for that is over. */
+/* Polls with pauses, without system calls; false: the time is over. */
 static bool spin(const struct tt_wait *w, uint64_t end_ns)
 {
     do {
@@ -96,6 +106,7 @@ static bool spin(const struct tt_wait *w, uint64_t end_ns)
     return false;
 }
 
+/* Polls, giving the core away in between; false: the time is over. */
 static bool shm_wait_yield(const struct tt_wait *w, uint64_t end_ns)
 {
     do {
@@ -126,6 +137,7 @@ static bool wait_on(const struct tt_wait *w, uint64_t start_ns, uint64_t deadlin
     return sleep_until(w, deadline_ns);
 }
 
+/* A wait that continues an earlier one polls once only: it has spun before. */
 bool tt_shm_wait_until(const struct tt_wait *w, uint64_t deadline_ns)
 {
     int looks = w->oversubscribed || *w->idle_since_ns ? 1 : LOOKS;

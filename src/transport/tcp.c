@@ -1,18 +1,24 @@
 /* tcp.c - the tcp transport: opening, polling, sleeping, closing (tcp.h shows the whole).
  *
- * CPU time is what communication takes from training, so the aim is few system calls: a send goes
- * to the kernel at once, poll first serves what is already known to be ready and asks the kernel
- * only when that gave nothing; with few sockets it simply tries to read (an empty read costs about
- * as much as asking epoll, and a full one saves the question), with many it asks epoll. Epoll is
- * edge-triggered: a socket whose stream waits for an answer (accept, release) does not wake
- * anybody, and the epoll set hardly ever changes.
+ * CPU time spent here is taken from training, so the aim is few system calls. A send goes to the
+ * kernel at once. A poll first serves what is known to be ready and asks the kernel only when that
+ * gave nothing: with one socket it simply tries to read (an empty read costs about as much as
+ * asking epoll, and a successful one saves the question), with more it asks epoll. Epoll is
+ * edge-triggered: a socket whose stream waits for the caller (accept, release) wakes nobody, and
+ * the epoll set hardly ever changes.
  *
- * Sockets may be made on demand: the first send to a peer asks for one and answers that it is under
- * way; where it comes from, also because the peer has asked, a bell in the epoll set tells.
+ *     poll:  serve the to-do list -> events?  yes: return
+ *                                             no:  look (read or epoll), serve the list, return
+ *
+ * Sockets may be made on demand: the first send to a peer asks for one and answers
+ * TUTTI_IN_PROGRESS. When it is connected, also if the peer asked for it, a descriptor in the epoll
+ * set (the bell) becomes readable.
  *
  * Ends. A peer is closed when all its sockets are: data that one stripe still holds must not be
  * lost because another saw the end first. An error on one stripe shuts the others down, which still
- * lets them read what had arrived. */
+ * lets them read what has arrived.
+ *
+ * Invariant: a socket stands in the to-do list at most once, so the list never overflows. */
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -25,6 +31,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* NEWS: events of one epoll call. DIRECT_MAX: up to so many sockets poll reads without asking
+ * epoll. LOOK_EVERY: polls that serve the list before the kernel is asked anyway. DRAINS: reads
+ * before a close. */
 enum { QUEUE = 256, NEWS = 64, DIRECT_MAX = 1, LOOK_EVERY = 16, DRAINS = 64 };
 #define HOUR_NS UINT64_C(3600000000000)
 
@@ -40,6 +49,7 @@ void tt_tcp_todo(struct tt_tcp_sock *s)
     s->listed = true;
 }
 
+/* Takes the first socket out of the list, a ring of stripes * size places. */
 static struct tt_tcp_sock *tcp_take(struct tt_tcp *t)
 {
     struct tt_tcp_sock *s = t->todo[t->todo_head];
@@ -51,6 +61,8 @@ static struct tt_tcp_sock *tcp_take(struct tt_tcp *t)
 
 /* ---- ends ---- */
 
+/* Shuts every socket of the peer down. What has arrived can still be read; then reading finds the
+ * end. */
 static void shut_peer(struct tt_tcp *t, uint32_t peer)
 {
     for (uint32_t k = 0; k < t->stripes; k++) {
@@ -63,6 +75,7 @@ static void shut_peer(struct tt_tcp *t, uint32_t peer)
     }
 }
 
+/* The first error of a peer's sockets is the one that CLOSED reports. */
 static void note_end(struct tt_tcp_sock *s, int error)
 {
     struct tt_tcp_peer *p = &s->t->peer[s->peer];
@@ -71,6 +84,7 @@ static void note_end(struct tt_tcp_sock *s, int error)
         p->error = error;
 }
 
+/* Held data events stay valid: the buffer is freed with the transport. */
 void tt_tcp_end(struct tt_tcp_sock *s, int error)
 {
     tt_tcp_tx_drop(s);
@@ -85,6 +99,7 @@ void tt_tcp_end(struct tt_tcp_sock *s, int error)
     tt_tcp_todo(s);
 }
 
+/* In state HEADER the frame is that of the piece before: the altered piece is not known. */
 void tt_tcp_altered(struct tt_tcp_sock *s)
 {
     struct tt_tcp_peer *p = &s->t->peer[s->peer];
@@ -102,8 +117,8 @@ void tt_tcp_break(struct tt_tcp_sock *s, int error)
     shut_peer(s->t, s->peer);
 }
 
-/* No "sent" can follow: serve tells those of a socket before it reads, and an end is found by
- * reading. */
+/* CLOSED, once all sockets of the peer have ended. No SENT can follow: a socket's SENT events are
+ * told before it is read, and an end is found by reading. */
 static size_t tell_closed(struct tt_tcp_peer *p, uint32_t peer, struct tt_event *ev)
 {
     if (p->live || p->told)
@@ -116,6 +131,7 @@ static size_t tell_closed(struct tt_tcp_peer *p, uint32_t peer, struct tt_event 
 
 /* ---- sockets on demand ---- */
 
+/* There will be no socket for this peer: CLOSED is due. Ignored if it has had one. */
 static void miss(struct tt_tcp *t, uint32_t peer, int error)
 {
     struct tt_tcp_peer *p = &t->peer[peer];
@@ -143,7 +159,8 @@ tutti_status tt_tcp_want(struct tt_tcp *t, uint32_t peer)
 static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe,
                                struct tutti_error *err);
 
-/* Takes the sockets that stand, and hears of those that will not. */
+/* Takes over the sockets that are connected, and hears of those that will not be. A socket for a
+ * peer that has one, or has ended, is closed. Keys are erased from the stack. */
 static void take_links(struct tt_tcp *t)
 {
     struct tt_tcp_link l;
@@ -162,6 +179,7 @@ static void take_links(struct tt_tcp *t)
     t->room = true;
 }
 
+/* CLOSED of the peers that will never have a socket. */
 static size_t tell_missed(struct tt_tcp *t, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
@@ -176,6 +194,7 @@ static size_t tell_missed(struct tt_tcp *t, struct tt_event *ev, size_t max)
 
 /* ---- polling ---- */
 
+/* SENT events first, then what has come, then the end of the peer, if this was its last socket. */
 static size_t tcp_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 {
     size_t n = tt_tcp_tx_tell(s, ev, max);
@@ -189,7 +208,8 @@ static size_t tcp_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
     return n;
 }
 
-/* Serves each socket that is listed now once. */
+/* Serves each socket once that is listed now: a socket that lists itself again waits for the next
+ * poll. */
 static size_t serve_todo(struct tt_tcp *t, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
@@ -198,8 +218,8 @@ static size_t serve_todo(struct tt_tcp *t, struct tt_event *ev, size_t max)
     return n;
 }
 
-/* What epoll said about s; true when that gives poll, or a sender who found the queue full,
- * something to do. */
+/* Notes what epoll said about s. True: poll, or a sender that found the queue full, has something
+ * to do. */
 static bool mark(struct tt_tcp_sock *s, uint32_t events)
 {
     bool useful = false;
@@ -225,8 +245,9 @@ static bool mark(struct tt_tcp_sock *s, uint32_t events)
     return useful;
 }
 
-/* Asks epoll once, sleeping up to timeout_ns; true when there is something to do or to complain
- * about. */
+/* Asks epoll once, sleeping up to timeout_ns. True: there is something to do, or an error, after
+ * which the caller must not sleep on. Kernels without epoll_pwait2 sleep in milliseconds, rounded
+ * up. */
 static bool tcp_ask(struct tt_tcp *t, uint64_t timeout_ns)
 {
     struct epoll_event e[NEWS];
@@ -242,10 +263,12 @@ static bool tcp_ask(struct tt_tcp *t, uint64_t timeout_ns)
         else
             rung = true;
     if (rung)
-        take_links(t); /* it may move nothing that was marked, but it changes the list of sockets */
+        take_links(t); /* after the loop: it changes the list of sockets */
     return useful || rung || n < 0;
 }
 
+/* Asks the kernel which sockets have something. With one socket that has room to send and no
+ * sockets to come, the attempt to read is itself the question. */
 static void tcp_look(struct tt_tcp *t)
 {
     if (t->nsock > DIRECT_MAX || t->blocked || t->source.peers) {
@@ -261,6 +284,7 @@ static void tcp_look(struct tt_tcp *t)
     }
 }
 
+/* At most two rounds over the to-do list, and one question to the kernel in between. */
 static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
@@ -275,6 +299,8 @@ static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     return serve_todo(t, ev, max);
 }
 
+/* Sleeps until something is listed, a queue has room, or the deadline. Epoll may report only things
+ * that are of no use now (mark): then it sleeps again. */
 static void tcp_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
@@ -288,8 +314,9 @@ static void tcp_wait(struct tt_transport *base, uint64_t deadline_ns)
 
 /* ---- opening and closing ---- */
 
-/* With unread bytes in the receive queue close would send a reset and throw away what the peer has
- * not fetched yet. */
+/* With unread bytes in the receive queue close would send a reset, which throws away what the peer
+ * has not read yet. The number of reads is bounded: a peer that goes on sending is not waited for.
+ * */
 static void close_socket(int fd)
 {
     shutdown(fd, SHUT_WR);
@@ -344,6 +371,7 @@ static const struct tt_transport_ops tcp_ops = {
     .link = tt_tcp_link,
 };
 
+/* Queue, buffer, keys and epoll of a socket. It begins as readable: bytes may have come already. */
 static tutti_status tcp_furnish(struct tt_tcp_sock *s, const struct tt_tcp_guard *guard,
                                 struct tutti_error *err)
 {
@@ -362,7 +390,7 @@ static tutti_status tcp_furnish(struct tt_tcp_sock *s, const struct tt_tcp_guard
         epoll_ctl(s->t->epoll, EPOLL_CTL_ADD, s->fd, &e))
         return tt_fail(err, TUTTI_ERR_IO, "socket %d to rank %u: %s", s->fd, (unsigned)s->peer,
                        strerror(errno));
-    /* may fail: then the socket has no such delay */
+    /* may fail on a socket that is not TCP, which has no such delay */
     setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     s->rx.readable = true;
     return TUTTI_OK;
@@ -406,7 +434,8 @@ static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c,
     return status;
 }
 
-/* The bell is looked at as long as it rings; its event has no socket. */
+/* The bell is level-triggered, unlike the sockets: it is reported as long as something can be
+ * taken. Its event has no pointer. */
 static tutti_status add_source(struct tt_tcp *t, const struct tt_tcp_source *source,
                                struct tutti_error *err)
 {

@@ -1,12 +1,12 @@
-/* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header),
- * tcp_send.c, tcp_recv.c, tcp_link.c (rates), tcp_seal.c (encryption), tcp_leave.c (an end that
- * waits for nobody), tcp.c (opening, polling, closing).
+/* tcp.h - what the files of the tcp transport share: tcp_frame.c (bytes of a header), tcp_send.c,
+ * tcp_recv.c, tcp_link.c (rates), tcp_seal.c (encryption), tcp_leave.c (closing without waiting for
+ * peers), tcp.c (opening, polling, closing).
  *
  *     transport -- peer --+-- socket (stripe 0) -- queue out (tt_tx), buffer in (tt_rx)
  *                         +-- socket (stripe 1) -- ...
  *
  * A socket that has something to do stands once in the transport's to-do list; poll serves the list
- * and looks for news (recv or epoll) only when the list gave nothing. */
+ * and asks the kernel (recv or epoll) only when the list gave nothing. */
 #ifndef TT_TRANSPORT_TCP_H
 #define TT_TRANSPORT_TCP_H
 
@@ -19,7 +19,8 @@
  *
  *      0 magic u32      4 bytes u32       8 fingerprint u64
  *     16 request u32   20 message u32    24 segment u32     28 comm u16   30 channel u16
- *     32 number u64 (0, 1, 2, .. on each socket)            40 check u32 (CRC-32C of the payload, 0 without a guard)
+ *     32 number u64 (0, 1, 2, .. on each socket)
+ *     40 check u32 (CRC-32C of the payload, 0 without a guard)
  *     44 CRC-32C of bytes 0..43 u32
  *
  * A sealed socket carries the same without padding, as records (seal.h): the header is one, the
@@ -36,7 +37,7 @@ struct tt_frame {
 void tt_tcp_frame_encode(const struct tt_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
 /* False when these bytes are not the header of piece `number`. */
 bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret);
-uint32_t tt_tcp_frame_bytes(const uint8_t *header); /* of payload, of a header of ours */
+uint32_t tt_tcp_frame_bytes(const uint8_t *header); /* payload length, from a header made here */
 static inline uint32_t tt_frame_padding(uint32_t bytes)
 {
     return -bytes & (TT_FRAME_ALIGN - 1);
@@ -60,7 +61,7 @@ struct tt_tx {
     uint32_t slots, told, sent, tail;
     uint32_t iovs, iov_head, iov_tail;
     uint32_t copy_head, copy_tail;
-    size_t bytes; /* not yet taken by the kernel; sealed ones count until their whole lot is */
+    size_t bytes; /* not yet taken by the kernel; sealed bytes count until their whole batch is */
     uint64_t number;
     bool blocked; /* the kernel's buffer is full: wait for EPOLLOUT */
     bool armed;   /* EPOLLOUT is asked for */
@@ -83,7 +84,7 @@ struct tt_rx {
     uint32_t skip;       /* padding before the next header */
     uint32_t left;       /* FILL: bytes still to come */
     uint32_t crc;        /* FILL: of those that came, when checked */
-    uint32_t mark;       /* the kernel has news when it has so many bytes */
+    uint32_t mark;       /* SO_RCVLOWAT: the kernel wakes us when it has so many bytes */
     int first, count;    /* FILL: entries of `into` in use; one more is kept for the peek */
     enum tt_rx_state state;
     struct tt_frame frame;
@@ -91,7 +92,7 @@ struct tt_rx {
     /* the last payload was large: read little ahead, so that the next one needs no copy */
     bool large;
     bool readable; /* the kernel may have bytes (or an end) for us */
-    bool hup;      /* an end is known to stand behind the bytes: a short read does not mean empty */
+    bool hup;      /* the end follows these bytes: read on after a short read too */
     bool stalled;  /* buffer full of held data */
     bool checked;  /* payloads have a checksum */
     struct iovec into[TT_IOV_MAX + 1];
@@ -100,7 +101,7 @@ enum { TT_RX_BUFFER = 128 << 10 };
 
 struct tt_tcp_peer {
     uint32_t live;    /* sockets that have not ended */
-    uint32_t sockets; /* there were so far */
+    uint32_t sockets; /* that it has had so far, ended ones included */
     uint32_t next;    /* stripe to try first */
     int error;        /* first error of its sockets */
     bool ending;      /* an end or an error was seen: nothing can be sent */
@@ -123,11 +124,11 @@ struct tt_tcp_sock {
     int fd; /* -1: ended */
     uint32_t peer, stripe;
     bool listed; /* stands in the to-do list */
-    bool said;   /* leaving: the peer has been told that nothing more comes */
+    bool said;   /* leaving: the write side has been shut down */
     struct tt_tx tx;
     struct tt_rx rx;
     struct tt_tcp_seal *seal; /* NULL: not encrypted */
-    uint64_t starved_ns;      /* since when the rest of a payload is waited for; 0: it is not */
+    uint64_t starved_ns;      /* since when the rest of a payload is awaited; 0: nothing is */
     uint32_t starved_bytes;
     struct tt_tcp_rates rates;
 };
@@ -139,25 +140,25 @@ struct tt_tcp {
     uint32_t queue;                   /* pieces of each */
     uint32_t missed;                  /* peers with that flag */
     uint32_t turn;
-    struct tt_tcp_source source; /* peers: that have not had a socket yet */
-    /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
+    struct tt_tcp_source source; /* its `peers`: those that have not had a socket yet */
+    /* a queue that was full has room, and no event tells the caller: wait must not sleep */
     bool room;
     struct tt_tcp_peer *peer;
     struct tt_tcp_sock **sock; /* nsock of at most stripes * size, as `todo` */
     struct tt_tcp_sock **at;   /* [stripe * size + peer], NULL where none */
     struct tt_tcp_sock **todo;
     uint32_t todo_head, todo_len;
-    struct tt_tcp *next; /* of those that are being left (tcp_leave.c) */
+    struct tt_tcp *next; /* in the list of transports that are being left (tcp_leave.c) */
 };
 
 /* Puts s in the to-do list once. */
 void tt_tcp_todo(struct tt_tcp_sock *s);
-/* A socket for a peer that has none: asks for it once. TUTTI_IN_PROGRESS until it stands. */
+/* Asks, once, for a socket to a peer that has none. TUTTI_IN_PROGRESS until it is connected. */
 tutti_status tt_tcp_want(struct tt_tcp *t, uint32_t peer);
 /* The socket is finished: error 0 for an orderly end. The last one of a peer makes TT_EV_CLOSED
  * due. */
 void tt_tcp_end(struct tt_tcp_sock *s, int error);
-/* The piece being received is not what was sent: the end, with its tag. */
+/* The piece being received was altered on the way: ends the socket, and CLOSED names the piece. */
 void tt_tcp_altered(struct tt_tcp_sock *s);
 /* Sending failed, but bytes that came before may still be read: the end follows once they are. */
 void tt_tcp_break(struct tt_tcp_sock *s, int error);
@@ -168,7 +169,8 @@ void tt_tcp_tx_free(struct tt_tx *q);
 tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
                          const struct iovec *iov, int niov, uint64_t cookie);
 void tt_tcp_tx_flush(struct tt_tcp_sock *s);
-/* The first n bytes of the queue have been taken; then: so have whole pieces. */
+/* consume: the first n bytes of the queue have been taken. settle: counts the pieces as sent whose
+ * bytes have all been taken. */
 void tt_tcp_tx_consume(struct tt_tx *q, size_t n);
 void tt_tcp_tx_settle(struct tt_tx *q);
 /* Forgets what was not sent; for a broken socket. */
@@ -191,11 +193,11 @@ static inline bool tt_rx_wants(const struct tt_rx *r)
     return r->state != TT_RX_ANNOUNCED && r->state != TT_RX_END && !r->stalled;
 }
 
-/* Room for the frame that begins at head; false: stalled until the held events are released. */
+/* Makes room for the frame that begins at head; false: stalled until held events are released. */
 bool tt_tcp_rx_make_room(struct tt_rx *r);
 /* n bytes of the accepted payload have arrived in the caller's places. */
 void tt_tcp_rx_filled(struct tt_rx *r, size_t n);
-/* The last byte of it has. */
+/* All of the accepted payload has arrived: checks it. */
 void tt_tcp_rx_complete(struct tt_tcp_sock *s);
 
 /* ---- leaving (tcp_leave.c) ---- */
@@ -218,10 +220,10 @@ bool tt_tcp_seal_partial(const struct tt_tcp_seal *e); /* part of a record has c
 /* How many bytes must come until the piece in FILL is complete. */
 uint32_t tt_tcp_seal_left(const struct tt_tcp_sock *s);
 
-/* ---- how fast a way is (tcp_link.c) ---- */
-/* a payload is not complete, and the kernel has no more of it */
+/* ---- how fast a link is (tcp_link.c) ---- */
+/* A payload is not complete, and the kernel has no more of it: starts the clock. */
 void tt_tcp_starved(struct tt_tcp_sock *s);
-void tt_tcp_complete(struct tt_tcp_sock *s); /* now it is complete */
+void tt_tcp_complete(struct tt_tcp_sock *s); /* the payload is complete: stops the clock */
 bool tt_tcp_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats *ret);
 
 #endif

@@ -1,9 +1,11 @@
-/* tcp_frame.c - the header of a piece on the wire, and back.
+/* tcp_frame.c - the header of a piece on the wire, and back (tcp.h has the layout).
  *
- * A header is believed only when magic, length, number and checksum all fit, so a stray byte, a
- * lost piece or a stranger's data ends the connection instead of becoming numbers. The checksum
- * guards against mistakes, not against an enemy: connections are authenticated before they come
- * here, and encrypted when somebody on the way is to be feared. */
+ * A header is accepted only when magic, length, number and checksum all fit, so a stray byte, a
+ * lost piece or data of another program ends the connection instead of being taken for numbers. The
+ * checksum protects against mistakes, not against an attacker: connections are authenticated before
+ * they come here, and encrypted where the network is not trusted.
+ *
+ * Numbers are little-endian, and fields are copied byte by byte: headers need no alignment. */
 #include "transport/tcp.h"
 
 #include <endian.h>
@@ -50,7 +52,7 @@ static uint64_t get64(const uint8_t *p)
     return le64toh(v);
 }
 
-enum { OWN_CHECK = 44 }; /* where it stands, and what it covers */
+enum { OWN_CHECK = 44 }; /* offset of the header's checksum, and the number of bytes it covers */
 
 void tt_tcp_frame_encode(const struct tt_frame *f, uint8_t *out)
 {
@@ -72,6 +74,8 @@ uint32_t tt_tcp_frame_bytes(const uint8_t *header)
     return get32(header + 4);
 }
 
+/* *ret is set only if the header is accepted. The number must be the next one of its socket: a
+ * piece that was lost or repeated is noticed. */
 bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret)
 {
     struct tt_frame f = {

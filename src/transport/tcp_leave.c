@@ -1,11 +1,16 @@
-/* tcp_leave.c - the end of a transport whose peers have not come to theirs.
+/* tcp_leave.c - closes a transport whose peers are not done with it, without waiting for them.
  *
- * What was sent may still be in a queue here or in the kernel, and peers may still send us words
- * that nobody needs any more. A socket that is closed answers those with a reset, which throws away
- * what its peer has not got yet. So each socket sends the rest, says that nothing more comes
- * (shutdown), and drops what it reads until the peer says the same; then it is closed. One thread
- * does that for all transports of the process, and ends when none is left. It sleeps between looks:
- * nobody waits for it but peers whose data did not fit in the kernel. */
+ * What was sent may still be in a queue here or in the kernel, and peers may still send messages
+ * that nobody needs any more. A closed socket answers those with a reset, which throws away what
+ * its peer has not received yet. So each socket goes through this:
+ *
+ *     send the rest -> shutdown(SHUT_WR) -> read and drop until the peer's end -> close
+ *
+ * One thread does that for all transports of the process, and ends when none is left. It sleeps
+ * between passes, 1 to 128 ms: only peers whose data did not fit in the kernel wait for it.
+ *
+ * Threads: a transport belongs to its caller until tt_tcp_leave, then to the thread. `lock` guards
+ * the list and `running`; the thread holds it during a pass. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,13 +20,15 @@
 
 #include "transport/tcp.h"
 
-enum { NAP_MIN = 1000000, NAP_MAX = 128000000 }; /* ns */
+enum { NAP_MIN = 1000000, NAP_MAX = 128000000 }; /* ns between two passes */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tt_tcp *leaving; /* the first of them; under the lock, like the next two */
-static bool running;
-static _Atomic uint32_t generation; /* of the process that they belong to; 0: none so far */
+static struct tt_tcp *leaving; /* list of transports; under the lock, like `running` */
+static bool running;           /* the thread exists and will look at the list again */
+/* The process (tt_fork_generation) that list and thread belong to; 0: none so far. */
+static _Atomic uint32_t generation;
 
+/* Both sides have ended, or the connection is broken. */
 static void hang_up(struct tt_tcp_sock *s)
 {
     tt_tcp_tx_drop(s);
@@ -29,7 +36,7 @@ static void hang_up(struct tt_tcp_sock *s)
     s->fd = -1;
 }
 
-/* One look at a socket; true when something moved. */
+/* One pass over a socket; true: something moved. MSG_TRUNC drops bytes without copying them. */
 static bool tcp_leave_serve(struct tt_tcp_sock *s)
 {
     size_t before = s->tx.bytes;
@@ -51,7 +58,7 @@ static bool tcp_leave_serve(struct tt_tcp_sock *s)
     return moved;
 }
 
-/* True when all its sockets are closed. */
+/* True: all sockets of the transport are closed. */
 static bool serve_all(struct tt_tcp *t, bool *moved)
 {
     bool ended = true;
@@ -62,6 +69,7 @@ static bool serve_all(struct tt_tcp *t, bool *moved)
     return ended;
 }
 
+/* One pass over the list, under the lock. Transports that are done are freed. */
 static bool serve_list(void)
 {
     bool moved = false;
@@ -77,6 +85,8 @@ static bool serve_list(void)
     return moved;
 }
 
+/* The thread. It sets `running` to false under the same lock under which it found the list empty,
+ * so that a transport that is added later starts a new thread. */
 static void *tcp_leave_work(void *unused)
 {
     uint64_t nap = NAP_MIN;
@@ -95,7 +105,8 @@ static void *tcp_leave_work(void *unused)
     return NULL;
 }
 
-/* The lock is held. Signals are the program's business. */
+/* Makes sure that the thread runs; the lock is held. All signals are blocked in it: they are for
+ * the program's own threads. False: no thread could be made. */
 static bool tcp_leave_start(void)
 {
     pthread_t thread;
@@ -108,7 +119,8 @@ static bool tcp_leave_start(void)
     return running;
 }
 
-/* What a forked child finds here is its parent's, and so is the thread. */
+/* In a forked child the list and the thread are the parent's, and the lock may be held by a thread
+ * that does not exist here: everything starts anew. */
 static void disown(void)
 {
     uint32_t mine = tt_fork_generation(), was = atomic_exchange(&generation, mine);
@@ -119,13 +131,15 @@ static void disown(void)
     running = false;
 }
 
+/* One pass is made by the caller: if that closes everything no thread is needed. Without a thread
+ * the transport is closed at once, as tcp_close does. */
 void tt_tcp_leave(struct tt_transport *base)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
     bool moved = false;
     disown();
     if (t->source.close)
-        /* it may not outlive this call, and no connection is made any more */
+        /* the source must not be used after this call, and no more connections are made */
         t->source.close(t->source.ctx);
     t->source.close = NULL;
     if (serve_all(t, &moved)) {

@@ -1,21 +1,22 @@
-/* tcp_link.c - how fast the way from a peer is, measured where it counts: while this rank waits for
- * the rest of a large payload.
+/* tcp_link.c - how fast the link from a peer is, measured where it counts: while this rank waits
+ * for the rest of a large payload.
  *
  * Bytes over elapsed time would tell how fast a schedule was, not a link: in a ring every rank
  * sends at the pace of the slowest. But a payload is queued by its sender as a whole. From the
- * moment the kernel has run out of its bytes until the last one has come, nobody but the way
- * between the two ranks decides:
+ * moment the kernel has run out of its bytes until the last one has come, only the link between the
+ * two ranks determines the time:
  *
- *     header   bytes that were there   | nothing left: the clock starts     the rest trickles in |
- *     ---------------------------------+----------------- rate = rest / time --------------------+--> next header
+ *     header   bytes that were there   | nothing left: clock starts   the rest comes |
+ *     ---------------------------------+------------ rate = rest / time -------------+--> header
  *
- * A rank that is not scheduled for a while makes some such rates too low, so the figure is the
- * median, weighted by bytes, from a histogram with eight steps per factor of two. Two clock
- * readings per payload that did not come at once, nothing else. */
+ * A rank that is not scheduled for a while makes some of these rates too low, so the figure is the
+ * median, weighted by bytes, from a histogram with eight steps per factor of two. Cost: two clock
+ * readings per payload that did not come at once. */
 #include "transport/tcp.h"
 
 enum { LOW = 10, STEPS = 8 }; /* the histogram begins at 2^LOW bytes/s */
 
+/* The step of a rate: position of its top bit, then the three bits below it. */
 static uint32_t step_of(uint64_t rate)
 {
     uint32_t top = rate ? 63 - (uint32_t)__builtin_clzll(rate) : 0;
@@ -25,13 +26,14 @@ static uint32_t step_of(uint64_t rate)
     return step < TT_LINK_STEPS ? step : TT_LINK_STEPS - 1;
 }
 
-/* The middle of a step. */
+/* The middle of a step: the inverse of step_of. */
 static uint64_t rate_of(uint32_t step)
 {
     uint64_t unit = UINT64_C(1) << (LOW + step / STEPS - 4);
     return unit * (2 * STEPS + 2 * (step % STEPS) + 1);
 }
 
+/* Only the first call of a payload counts. */
 void tt_tcp_starved(struct tt_tcp_sock *s)
 {
     if (s->starved_ns)
@@ -52,6 +54,8 @@ void tt_tcp_complete(struct tt_tcp_sock *s)
     s->starved_ns = 0;
 }
 
+/* Adds up the histograms of all stripes and walks to the median. Invariant: `below` is the sum of
+ * the steps before `step`. */
 bool tt_tcp_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats *ret)
 {
     const struct tt_tcp *t = (const struct tt_tcp *)base;

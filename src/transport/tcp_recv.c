@@ -1,4 +1,4 @@
-/* tcp_recv.c - the way in of the tcp transport: bytes become events.
+/* tcp_recv.c - receives for the tcp transport: bytes become events.
  *
  * Headers and small payloads are read into a buffer, many at a time, and delivered where they lie;
  * a large payload is announced, and after accept its bytes go by readv straight to the caller's
@@ -7,22 +7,26 @@
  * after a small one READ_MAX, after a large one only PEEK, because payload that lands in the buffer
  * must be copied out of it.
  *
- *     buf:  | held data events | head .. parsed to here .. tail | free |      nothing before head moves while `held` > 0
+ *     buf:  | held data events | head .. read, not parsed .. tail | free |
+ *     Nothing before head moves while `held` > 0.
  *
- * When the free end is too short for the frame at head, [head, tail) moves to the front, which has
- * to wait until all held events are released: the socket is stalled, and the sender feels it by
- * TCP's own flow control.
+ *     small piece   HEADER -> BODY -> HEADER                                   event DATA
+ *     large piece   HEADER -> BODY -> ANNOUNCED -> FILL -> FILLED -> HEADER    HEADER, RECEIVED
  *
- * Readiness: `readable` is set by epoll (edge-triggered) or by poll's direct try, and cleared when
- * a read comes back short or empty. An end that epoll has announced (hup) is found by reading on
- * until the kernel says so.
+ * When the free end is too short for the frame at head, [head, tail) moves to the front. That has
+ * to wait until all held events are released: meanwhile the socket is stalled, and TCP's own flow
+ * control stops the sender.
  *
- * The mark: at 1 Gbit/s a large payload trickles in, and to be woken for each packet costs more
- * than its bytes do. So the kernel is told to wait for more (SO_RCVLOWAT). Its sender has queued
- * the payload as a whole, hence the invariant that nobody waits in vain: whenever news of the
- * socket are waited for (not readable), the mark is at most what is left of the payload, and 1
- * before a header. An end wakes in any case, a full buffer too, and a lower mark tells at once what
- * it makes due. */
+ * Readiness: `readable` is set by epoll (edge-triggered) or by poll's direct attempt, and cleared
+ * when a read comes back short or empty. An end that epoll has announced (hup) is found by reading
+ * on until the kernel reports it.
+ *
+ * The mark: at 1 Gbit/s a large payload comes packet by packet, and a wake-up for each packet costs
+ * more than its bytes do. So the kernel is told to wake us for more at a time (SO_RCVLOWAT). The
+ * sender has queued the payload as a whole, so this invariant makes sure that every wait ends:
+ * whenever the socket is waited for (not readable), the mark is at most what is left of the
+ * payload, and 1 before a header. An end or a full kernel buffer wakes in any case, and lowering
+ * the mark takes effect at once. */
 #include "transport/tcp.h"
 
 #include <assert.h>
@@ -33,6 +37,8 @@
 #include <unistd.h>
 
 enum {
+    /* READS_PER_TURN: reads before other sockets get their turn. MARK_FRAME: payloads up to this
+     * length come at once and need no mark. */
     READ_MAX = 32 << 10,
     PEEK = 4 << 10,
     READS_PER_TURN = 4,
@@ -55,6 +61,7 @@ void tt_tcp_rx_free(struct tt_rx *r)
 
 /* ---- parsing ---- */
 
+/* An event about the current frame. */
 static void tcp_recv_event(const struct tt_tcp_sock *s, enum tt_event_kind kind, const void *data,
                            struct tt_event *ret)
 {
@@ -66,7 +73,7 @@ static void tcp_recv_event(const struct tt_tcp_sock *s, enum tt_event_kind kind,
                              .data = data};
 }
 
-/* The payload is complete: what follows it is padding, then a header. */
+/* The payload is complete: padding follows, then a header. */
 static void next_frame(struct tt_rx *r)
 {
     r->skip = tt_frame_padding(r->frame.bytes);
@@ -74,7 +81,7 @@ static void next_frame(struct tt_rx *r)
     r->state = TT_RX_HEADER;
 }
 
-/* Takes padding from the buffer; false: where it is checked, it was altered. */
+/* Takes padding from the buffer; false: it was altered (known only where payloads are checked). */
 static bool skip_padding(struct tt_rx *r)
 {
     uint32_t have = r->tail - r->head, drop = have < r->skip ? have : r->skip;
@@ -87,7 +94,8 @@ static bool skip_padding(struct tt_rx *r)
     return !r->checked || !sum;
 }
 
-/* Takes padding and header from the buffer; true when the state has changed. */
+/* Takes padding and header from the buffer; true: the state has changed. A bad header ends the
+ * socket: nothing behind it can be trusted. */
 static bool parse_header(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -108,7 +116,8 @@ static bool parse_header(struct tt_tcp_sock *s)
     return true;
 }
 
-/* A small payload is in the buffer; false when it is not, or not as it was sent. */
+/* Is a small payload in the buffer, as it was sent? False: bytes are missing, or the socket has
+ * ended. */
 static bool has_body(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -122,7 +131,7 @@ static bool has_body(struct tt_tcp_sock *s)
     return false;
 }
 
-/* The next event the buffer holds; false when bytes are missing. */
+/* The next event that the buffer holds; false: bytes are missing, or the caller must act first. */
 static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
 {
     struct tt_rx *r = &s->rx;
@@ -154,7 +163,7 @@ static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
 
 /* ---- reading ---- */
 
-/* Frees the front of the buffer. Offsets keep their remainder modulo 8, which keeps payloads
+/* Frees the front of the buffer. Offsets keep their remainder modulo 8, so that payloads stay
  * aligned. */
 static void move_to_front(struct tt_rx *r)
 {
@@ -171,6 +180,7 @@ static uint32_t free_end(const struct tt_rx *r)
     return r->tail < TT_RX_BUFFER ? TT_RX_BUFFER - r->tail : 0;
 }
 
+/* An empty buffer starts at the front again, which costs nothing. */
 bool tt_tcp_rx_make_room(struct tt_rx *r)
 {
     uint32_t need = r->state == TT_RX_BODY ? r->frame.bytes : r->skip + TT_FRAME_HEADER;
@@ -181,8 +191,8 @@ bool tt_tcp_rx_make_room(struct tt_rx *r)
     return !r->stalled;
 }
 
-/* What a read returned: bytes, or the reason why not. `asked` tells a short read, after which the
- * kernel has no more. */
+/* Judges what a read returned; true: bytes have come. Fewer bytes than asked for mean that the
+ * kernel has no more. An end in the middle of a frame, or with unsent bytes here, is an error. */
 static bool tcp_recv_judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
 {
     struct tt_rx *r = &s->rx;
@@ -205,6 +215,7 @@ static bool tcp_recv_judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
     return false;
 }
 
+/* Reads headers and small payloads into the buffer, as much as the last piece suggests. */
 static void read_ahead(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -217,6 +228,7 @@ static void read_ahead(struct tt_tcp_sock *s)
         r->tail += (uint32_t)got;
 }
 
+/* Advances over the places by n bytes; the checksum follows the bytes while they are in cache. */
 void tt_tcp_rx_filled(struct tt_rx *r, size_t n)
 {
     r->left -= (uint32_t)n;
@@ -245,6 +257,8 @@ void tt_tcp_rx_complete(struct tt_tcp_sock *s)
     tt_tcp_complete(s);
 }
 
+/* Reads payload straight into the caller's places, and a little of what follows into the buffer.
+ * Invariant: into[first .. count) are the places that are not full. */
 static void read_payload(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -273,8 +287,8 @@ static void read_more(struct tt_tcp_sock *s)
         read_ahead(s);
 }
 
-/* Before news of the socket are waited for. A short payload comes at once, and a mark that is near
- * enough stays: a change is a system call. */
+/* Called before the socket is waited for. A short payload comes at once, and a mark that is near
+ * enough stays, because changing it is a system call. */
 static void set_mark(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -289,6 +303,8 @@ static void set_mark(struct tt_tcp_sock *s)
         r->mark = want;
 }
 
+/* Alternates parsing and reading, for a bounded number of reads. A socket that could go on puts
+ * itself back in the to-do list, behind the others. */
 size_t tt_tcp_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 {
     struct tt_rx *r = &s->rx;
@@ -308,6 +324,8 @@ size_t tt_tcp_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 
 /* ---- accept and release ---- */
 
+/* Takes over the places; false: they do not sum up to the announced length. Empty ones are left
+ * out: the loops that fill places rely on that. */
 static bool take_places(struct tt_rx *r, const struct iovec *iov, int niov)
 {
     size_t sum = 0;
@@ -324,7 +342,7 @@ static bool take_places(struct tt_rx *r, const struct iovec *iov, int niov)
     return sum == r->frame.bytes;
 }
 
-/* Payload that came along with the header. */
+/* Copies the payload that was read along with its header. */
 static void copy_out(struct tt_rx *r)
 {
     while (r->left && r->head < r->tail) {
@@ -336,14 +354,15 @@ static void copy_out(struct tt_rx *r)
     }
 }
 
-/* The rest of the payload bypasses the buffer, so what follows it must be given an offset that fits
- * its stream position. */
+/* The rest of the payload bypasses the buffer, so what follows it must get an offset that is
+ * congruent to its stream position. */
 static void realign(struct tt_rx *r)
 {
     uint32_t base = r->held ? (r->tail + TT_FRAME_ALIGN - 1) / TT_FRAME_ALIGN * TT_FRAME_ALIGN : 0;
     r->head = r->tail = base + r->frame.bytes % TT_FRAME_ALIGN;
 }
 
+/* What was read ahead is copied; the rest goes straight to the places with the next reads. */
 tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream,
                            const struct iovec *iov, int niov)
 {
@@ -376,6 +395,7 @@ tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t st
     return TUTTI_OK;
 }
 
+/* Held events are only counted: the buffer moves when the last of them is released. */
 void tt_tcp_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;

@@ -1,16 +1,21 @@
 /* tcp_seal.c - encrypted sockets of the tcp transport: records between the queues and the kernel.
  *
- *     out:  caller's memory --seal--> out buffer --send--> kernel      two records at a time,
- * refilled when it is empty in:   kernel --recv--> in buffer --open--> caller's places, or the
- * receive buffer for headers and small payloads
+ *     out:  caller's memory --seal--> out buffer --send--> kernel
+ *     in:   kernel --recv--> in buffer --open--> caller's places, or the receive buffer
+ *                                                for headers and small payloads
  *
- * Sealing and opening read one place and write another, so that they take the place of a copy; only
- * a record whose bytes lie in several fragments is gathered first, or scattered afterwards. While
- * the kernel sends one lot, nothing waits: it has room for several of them.
+ * Sealing and opening read one place and write another, so they replace a copy; only a record whose
+ * bytes lie in several fragments is gathered first, or scattered afterwards. A batch is as many
+ * records as fit the out buffer (two of full length and a header); the next one is sealed when it
+ * has been sent. The kernel's buffer has room for several batches, so sending does not pause
+ * meanwhile.
  *
  * A header is opened before its length is used. A payload is opened record by record as it comes,
- * into memory that its reader does not look at before TT_EV_RECEIVED, so nothing that was altered
- * is ever delivered: the first record that does not open ends the socket. */
+ * into memory that its reader does not look at before TT_EV_RECEIVED. So nothing that was altered
+ * is ever delivered: the first record that does not open ends the socket.
+ *
+ * Invariant: records are sealed and opened in stream order, which is what the counters inside
+ * struct tt_seal expect. */
 #include "transport/tcp.h"
 
 #include <assert.h>
@@ -61,7 +66,8 @@ void tt_tcp_seal_free(struct tt_tcp_seal *e)
 
 /* ---- out ---- */
 
-/* The first n bytes of the queue as one record at `out`. */
+/* Seals the first n bytes of the queue as one record at `out`. Bytes of several fragments are
+ * gathered at `out` and sealed there. */
 static void seal_bytes(struct tt_tcp_seal *e, struct tt_tx *q, uint32_t n, uint8_t *out)
 {
     const struct iovec *v = &q->iov[q->iov_head & (q->iovs - 1)];
@@ -80,7 +86,8 @@ static void seal_bytes(struct tt_tcp_seal *e, struct tt_tx *q, uint32_t n, uint8
     tt_tcp_tx_consume(q, n);
 }
 
-/* The next lot. */
+/* Fills the out buffer. Invariant: out_left bytes of the payload whose header was sealed last are
+ * still to be sealed; at 0 a header is next. */
 static void seal_more(struct tt_tcp_seal *e, struct tt_tx *q)
 {
     e->out_head = e->out_tail = e->out_plain = 0;
@@ -101,7 +108,7 @@ static void seal_more(struct tt_tcp_seal *e, struct tt_tx *q)
     }
 }
 
-/* Pieces count as sent when the lot is gone: until then close would lose them. */
+/* Pieces count as sent when the whole batch is gone: until then close would lose them. */
 ssize_t tt_tcp_seal_send(struct tt_tcp_sock *s, size_t *ret_want)
 {
     struct tt_tcp_seal *e = s->seal;
@@ -119,6 +126,7 @@ ssize_t tt_tcp_seal_send(struct tt_tcp_sock *s, size_t *ret_want)
     return got;
 }
 
+/* The socket is ending: what was sealed is not sent. */
 void tt_tcp_seal_drop(struct tt_tcp_seal *e)
 {
     e->out_head = e->out_tail = 0;
@@ -131,6 +139,8 @@ bool tt_tcp_seal_partial(const struct tt_tcp_seal *e)
     return e->in_head != e->in_tail;
 }
 
+/* Sealed bytes that are still to come: payload, tags of its records, less what is in the in buffer.
+ * At least 1, so that it can be a mark. */
 uint32_t tt_tcp_seal_left(const struct tt_tcp_sock *s)
 {
     const struct tt_tcp_seal *e = s->seal;
@@ -139,8 +149,8 @@ uint32_t tt_tcp_seal_left(const struct tt_tcp_sock *s)
     return all > have ? all - have : 1;
 }
 
-/* The next record, of n bytes, is opened into `to`. False: it has not come yet, or is not what was
- * sent. */
+/* Opens the next record, of n bytes, into `to`. False: it has not come yet, or it was altered, and
+ * the socket has ended. */
 static bool open_record(struct tt_tcp_sock *s, uint32_t n, uint8_t *to)
 {
     struct tt_tcp_seal *e = s->seal;
@@ -166,6 +176,7 @@ static void open_to_buffer(struct tt_tcp_sock *s, uint32_t n)
         r->tail += padding + n;
 }
 
+/* Copies a record to the places; tt_tcp_rx_filled advances over them afterwards. */
 static void tcp_seal_scatter(struct tt_rx *r, const uint8_t *from, uint32_t n)
 {
     for (int i = r->first; n > 0; i++) {
@@ -176,6 +187,7 @@ static void tcp_seal_scatter(struct tt_rx *r, const uint8_t *from, uint32_t n)
     }
 }
 
+/* Opens records of the accepted payload as far as they have come. */
 static void open_to_places(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -194,6 +206,7 @@ static void open_to_places(struct tt_tcp_sock *s)
     tt_tcp_rx_complete(s);
 }
 
+/* In every other state nothing may be opened: the caller has to act first. */
 void tt_tcp_seal_parse(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -205,7 +218,7 @@ void tt_tcp_seal_parse(struct tt_tcp_sock *s)
         open_to_places(s);
 }
 
-/* Room for at least one whole record behind what has come of it. */
+/* Moves what has come to the front when less than a whole record would fit behind it. */
 ssize_t tt_tcp_seal_read(struct tt_tcp_sock *s, size_t *ret_want)
 {
     struct tt_tcp_seal *e = s->seal;

@@ -1,11 +1,15 @@
-/* tcp_send.c - the way out of the tcp transport: a bounded queue per socket.
+/* tcp_send.c - sends for the tcp transport: a bounded queue per socket.
  *
  * A piece becomes entries of an iovec ring (header, payload, padding) in wire order, so that one
  * sendmsg takes as much of as many pieces as the kernel will have, straight from the ring. A send
  * on an empty queue goes to the kernel at once: the usual case costs one system call and touches
  * neither epoll nor the copy ring. Only when the kernel's buffer is full do bytes stay here, and
- * EPOLLOUT is asked for; it stays asked for until it proves useless, so that a long stream changes
- * the epoll set once.
+ * EPOLLOUT is asked for. It is withdrawn only when it comes without need, so that a long stream
+ * changes the epoll set once.
+ *
+ *     pieces   told .. sent .. tail        SENT events delivered | due | bytes left to send
+ *     iovecs   iov_head .. iov_tail        header, payload, padding, header, ...
+ *     copies   copy_head .. copy_tail      payloads without a cookie that the kernel did not take
  *
  * Invariants: iov[iov_head .. iov_tail) are exactly the unsent bytes of pieces sent..tail; a piece
  * is sent when iov_head passes its iov_end. On a sealed socket bytes leave the ring when they are
@@ -22,6 +26,8 @@ enum { COPY_BYTES = 64 << 10, IOV_PER_CALL = 64, IOV_PER_SLOT = 4, SLOTS_MAX = 1
 
 static const uint8_t zeros[TT_FRAME_ALIGN];
 
+/* Sizes are powers of two. The largest piece (TT_IOV_MAX entries, header, padding) must fit in an
+ * empty iovec ring. */
 tutti_status tt_tcp_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err)
 {
     if (slots > SLOTS_MAX)
@@ -46,6 +52,7 @@ void tt_tcp_tx_free(struct tt_tx *q)
 
 /* ---- the rings ---- */
 
+/* Appends an entry; the caller has checked that there is room. */
 static void tcp_send_push(struct tt_tx *q, const void *base, size_t len)
 {
     if (!len)
@@ -53,14 +60,16 @@ static void tcp_send_push(struct tt_tx *q, const void *base, size_t len)
     q->iov[q->iov_tail++ & (q->iovs - 1)] = (struct iovec){(void *)(uintptr_t)base, len};
 }
 
-/* Where in the copy ring n contiguous bytes begin: the counter, moved to the next round when the
- * end is too near. */
+/* Where n contiguous bytes begin in the copy ring: at the counter, or at the next round if the end
+ * is too near. */
 static uint32_t copy_place(const struct tt_tx *q, size_t n)
 {
     uint32_t at = q->copy_tail, rest = COPY_BYTES - (at & (COPY_BYTES - 1));
     return n > rest ? at + rest : at;
 }
 
+/* Room in all three rings for a piece of niov entries, `copied` of whose bytes may have to be kept.
+ * A slot is in use until its SENT event has been delivered. */
 static bool has_room(const struct tt_tx *q, int niov, size_t copied)
 {
     return q->tail - q->told < q->slots &&
@@ -68,9 +77,9 @@ static bool has_room(const struct tt_tx *q, int niov, size_t copied)
            copy_place(q, copied) + (uint32_t)copied - q->copy_head <= COPY_BYTES;
 }
 
-/* Cookie 0: the caller's memory may change after this call, so the unsent payload of the newest
- * piece, iovecs [first, iov_tail), is gathered in the copy ring; it needs one entry there instead
- * of many. */
+/* Cookie 0: the caller's memory may change after the call. The unsent payload of the newest piece,
+ * iovecs [first, iov_tail), is gathered in the copy ring, where it needs one entry instead of many.
+ * */
 static void keep_copy(struct tt_tx *q, uint32_t first)
 {
     size_t n = 0, done = 0;
@@ -91,6 +100,7 @@ static void keep_copy(struct tt_tx *q, uint32_t first)
     slot->iov_end = q->iov_tail;
 }
 
+/* Advances iov_head by n bytes; an entry that is taken in part is shortened. */
 void tt_tcp_tx_consume(struct tt_tx *q, size_t n)
 {
     while (n > 0) {
@@ -105,6 +115,7 @@ void tt_tcp_tx_consume(struct tt_tx *q, size_t n)
     }
 }
 
+/* The counters run freely, so they are compared by their difference. */
 void tt_tcp_tx_settle(struct tt_tx *q)
 {
     while (q->sent != q->tail) {
@@ -116,7 +127,7 @@ void tt_tcp_tx_settle(struct tt_tx *q)
     }
 }
 
-/* Pieces without a cookie leave the ring unsaid. */
+/* Pieces without a cookie get no event and leave the ring silently. */
 static void skip_silent(struct tt_tx *q)
 {
     while (q->told != q->sent && !q->slot[q->told & (q->slots - 1)].cookie)
@@ -125,6 +136,8 @@ static void skip_silent(struct tt_tx *q)
 
 /* ---- the kernel ---- */
 
+/* blocked: the kernel's buffer is full. The transport counts such sockets: while there are any,
+ * poll must ask epoll. EPOLLOUT stays armed (see above). */
 static void set_blocked(struct tt_tcp_sock *s, bool blocked)
 {
     struct tt_tx *q = &s->tx;
@@ -138,6 +151,7 @@ static void set_blocked(struct tt_tcp_sock *s, bool blocked)
         q->armed = !epoll_ctl(s->t->epoll, EPOLL_CTL_MOD, s->fd, &e);
 }
 
+/* EPOLLOUT came without a need for it: stops asking. */
 void tt_tcp_tx_disarm(struct tt_tcp_sock *s)
 {
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = s};
@@ -146,7 +160,7 @@ void tt_tcp_tx_disarm(struct tt_tcp_sock *s)
         s->tx.armed = false;
 }
 
-/* One call for up to IOV_PER_CALL entries that lie side by side in the ring. */
+/* One sendmsg for up to IOV_PER_CALL entries that lie side by side in the ring. */
 static ssize_t send_plain(struct tt_tcp_sock *s, size_t *ret_want)
 {
     struct tt_tx *q = &s->tx;
@@ -167,7 +181,8 @@ static ssize_t send_plain(struct tt_tcp_sock *s, size_t *ret_want)
     return got;
 }
 
-/* False: blocked or broken. */
+/* One system call; false: blocked or broken. A short write means that the kernel's buffer is full.
+ * */
 static bool flush_once(struct tt_tcp_sock *s)
 {
     size_t want;
@@ -184,6 +199,8 @@ static bool flush_once(struct tt_tcp_sock *s)
     return false;
 }
 
+/* Sends until the queue is empty or the kernel's buffer is full. SENT events that are due put the
+ * socket in the to-do list. */
 void tt_tcp_tx_flush(struct tt_tcp_sock *s)
 {
     struct tt_tx *q = &s->tx;
@@ -197,6 +214,7 @@ void tt_tcp_tx_flush(struct tt_tcp_sock *s)
         tt_tcp_todo(s);
 }
 
+/* Pieces that were sent keep their SENT event; the others get none. */
 void tt_tcp_tx_drop(struct tt_tcp_sock *s)
 {
     struct tt_tx *q = &s->tx;
@@ -232,7 +250,7 @@ size_t tt_tcp_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 /* ---- send ---- */
 
 /* The stripe with the fewest unsent bytes among those with room, beginning after the one used last;
- * NULL when all are full. */
+ * NULL: all are full. */
 static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, size_t copied)
 {
     struct tt_tcp_peer *p = &t->peer[peer];
@@ -249,7 +267,8 @@ static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, s
     return best;
 }
 
-/* Appends the piece to the ring; returns where its payload begins there. */
+/* Appends the piece to the rings; returns where its payload begins in the iovec ring. A sealed
+ * socket carries no padding: its receiver restores the alignment. */
 static uint32_t tcp_send_enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag,
                                  const struct iovec *iov, int niov, uint32_t bytes)
 {
@@ -271,6 +290,7 @@ static uint32_t tcp_send_enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag
     return payload;
 }
 
+/* The sum of the lengths; false: a bad list, or longer than allowed. */
 static bool sizes_fit(const struct iovec *iov, int niov, bool copied, uint32_t *ret_bytes)
 {
     size_t limit = copied ? TT_INLINE_MAX : TT_PIECE_MAX, sum = 0;
@@ -309,6 +329,7 @@ tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct 
         tt_tcp_tx_flush(s);
     if (t->peer[peer].ending)
         return TUTTI_ERR_IO;
+    /* A flush may have taken part of the payload: only what is left is kept. */
     if (!cookie && q->sent != q->tail)
         keep_copy(q, (int32_t)(q->iov_head - payload) > 0 ? q->iov_head : payload);
     return TUTTI_OK;

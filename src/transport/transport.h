@@ -1,17 +1,22 @@
 /* transport.h - moves pieces of messages between this rank and its peers. One vtable; self, shm,
- * tcp and a fault-injecting wrapper.
+ * tcp, mux (several as one), MPI in a shared object of its own, and a fault-injecting wrapper.
  *
  * A piece is one segment of one message of one request, at most TT_PIECE_MAX bytes. Pieces between
  * two ranks may arrive in any order between streams, so each carries its full tag. Calls go down,
- * completions come up: `poll` fills an array of events and never calls anybody. No call blocks but
- * `wait`. Nothing allocates after `open`, but for a connection that is made when it is first needed
+ * completions come up: `poll` fills an array of events and never calls back. No call blocks but
+ * `wait`. Nothing allocates after `open`, except for a connection that is made when first needed
  * (queues are bounded; a full one, or one whose connection is under way, answers TUTTI_IN_PROGRESS:
  * poll and try again).
  *
  * Receiving: an event either brings the payload in transport memory (data != NULL: use it, then
- * tt_release; shared memory: read in place), or, for payloads above TT_INLINE_MAX on sockets, only
- * the tag and length (TT_EV_HEADER): answer with tt_accept and the places to fill, TT_EV_RECEIVED
+ * release it; shared memory: read in place), or, for payloads above TT_INLINE_MAX on sockets, only
+ * the tag and length (TT_EV_HEADER): answer with accept and the places to fill, TT_EV_RECEIVED
  * follows. Until answered, that stream delivers nothing else.
+ *
+ *     send with cookie   queued -> ... -> SENT     the memory is the caller's again
+ *     small piece        DATA -> release
+ *     large piece        HEADER -> accept -> RECEIVED
+ *     end of a peer      CLOSED
  *
  * TT_EV_CLOSED comes exactly once per peer and is its last event: pieces still queued to it get no
  * TT_EV_SENT, and their memory is free again; memory given to accept is no longer written. Data
@@ -50,18 +55,18 @@ struct tt_event {
     uint32_t stream; /* which socket or ring of the peer */
     uint32_t bytes;
     struct tt_tag tag; /* DATA, HEADER, RECEIVED */
-    const void *data;  /* DATA: valid until tt_release; aligned to 8 bytes */
+    const void *data;  /* DATA: valid until released; aligned to 8 bytes */
     uint64_t cookie;   /* SENT: what was given to send */
     /* CLOSED: errno, 0 for an orderly end, EBADMSG when bytes were altered on the way */
     int error;
     bool known; /* CLOSED by altered bytes: tag is that of the piece they belonged to */
 };
 
-/* What is known of the way from a peer to here, since opening: of payloads that did not come at
- * once. */
+/* What is known of the link from a peer to here, since opening, from payloads that did not come at
+ * once (tcp_link.c). */
 struct tt_link_stats {
-    uint64_t bytes, busy_ns; /* how much this rank had to wait for, and how long in all */
-    /* bytes/s at which it came, the median; shared with whatever else was under way */
+    uint64_t bytes, busy_ns; /* bytes that this rank had to wait for, and how long in all */
+    /* bytes/s at which they came, the median; other traffic of the link makes it lower */
     uint64_t rate;
 };
 
@@ -73,9 +78,13 @@ struct tt_transport_ops {
      * TUTTI_IN_PROGRESS: queue full. */
     tutti_status (*send)(struct tt_transport *t, uint32_t peer, const struct tt_tag *tag,
                          const struct iovec *iov, int niov, uint64_t cookie);
+    /* Answers a HEADER. The places must sum up to its length; they belong to the transport until
+     * TT_EV_RECEIVED, or CLOSED. */
     tutti_status (*accept)(struct tt_transport *t, uint32_t peer, uint32_t stream,
                            const struct iovec *iov, int niov);
+    /* Gives the payload of a DATA event back. Events may be released in any order. */
     void (*release)(struct tt_transport *t, const struct tt_event *ev);
+    /* Does what can be done without waiting and returns at most max events. */
     size_t (*poll)(struct tt_transport *t, struct tt_event *ev, size_t max);
     /* Sleeps until something may have happened or until deadline_ns (tt_now_ns clock); returns at
      * once when there are undelivered events. */
@@ -84,7 +93,8 @@ struct tt_transport_ops {
     /* Closes when peers may still have to fetch what was sent, without waiting for them: they get
      * it, as long as this process lives. NULL: close does that. */
     void (*leave)(struct tt_transport *t);
-    /* Closes after a fault: peers may be gone, and are hardly waited for. NULL: close does that. */
+    /* Closes after a fault: peers may have ended and are waited for briefly at most. NULL: close
+     * does that. */
     void (*abandon)(struct tt_transport *t);
     /* A descriptor that is readable (poll(2), from any thread) when something may have happened; -1
      * or NULL: there is none. */
@@ -92,7 +102,7 @@ struct tt_transport_ops {
     /* `wait` ends also when ready(arg), which looks at memory that local peers publish
      * (shm_wait.h). NULL: there is none. */
     void (*watch)(struct tt_transport *t, bool (*ready)(void *arg), void *arg);
-    /* False: nothing is known about this one. NULL: about none. */
+    /* Figures about the link from a peer; false: nothing is known about it. NULL: about none. */
     bool (*link)(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret);
 };
 struct tt_transport {
@@ -121,27 +131,28 @@ static inline bool tt_transport_link(struct tt_transport *t, uint32_t peer,
     return t->ops->link && t->ops->link(t, peer, ret);
 }
 
-/* A rank talking to itself (rarely needed; keeps callers free of special cases). */
+/* A rank talking to itself: rarely needed, but callers need no special case. */
 tutti_status tt_self_open(uint32_t rank, uint32_t size, struct tt_transport **ret,
                           struct tutti_error *err);
 
-/* What protects the bytes of one socket; alike at both ends. */
+/* What protects the bytes of one socket; the same at both ends. */
 struct tt_tcp_guard {
     bool checksum; /* of every payload; headers have one in any case */
     /* cipher other than NONE: everything is sealed, and needs no checksum */
     struct tt_seal_keys keys;
 };
 
-/* Sockets that are made when they are first needed, by whoever sends first. Nothing here waits. */
+/* Sockets that are made when they are first needed, by the rank that sends first. No call of a
+ * source waits. */
 struct tt_tcp_link {
     uint32_t peer;
-    int fd;    /* the taker's; -1: there will be none */
-    int error; /* why */
+    int fd;    /* the taker's from now on; -1: there will be none */
+    int error; /* then: why */
     struct tt_tcp_guard guard;
 };
 struct tt_tcp_source {
     void *ctx;
-    uint32_t peers;                         /* that can have one */
+    uint32_t peers;                         /* number of peers that can have a socket */
     int bell;                               /* readable while `take` has something to give */
     bool (*want)(void *ctx, uint32_t peer); /* false: no memory */
     bool (*take)(void *ctx, struct tt_tcp_link *ret);
@@ -155,7 +166,8 @@ struct tt_tcp_config {
     uint32_t rank, size, stripes;
     const int *fds;                    /* NULL: none yet */
     const struct tt_tcp_guard *guards; /* as fds; NULL: none */
-    /* of the others, with one stripe; owned from success on; NULL: there are no others */
+    /* makes the sockets of all other peers, needs stripes == 1; owned from success on; NULL: there
+     * are no others */
     const struct tt_tcp_source *source;
     uint32_t queue; /* pieces queued per socket; 0: 256 */
 };
@@ -183,7 +195,7 @@ tutti_status tt_mux_open(uint32_t rank, uint32_t size, struct tt_transport *cons
                          uint32_t nparts, const uint8_t *route, struct tt_transport **ret,
                          struct tutti_error *err);
 
-/* For tests: delays, drops, reorders between streams, truncates, closes, as told. Owns inner. */
+/* For tests: delays, drops, corrupts and reorders pieces and closes, as configured. Owns inner. */
 struct tt_fault_config {
     uint64_t seed;
     uint32_t delay_permille, drop_permille, corrupt_permille; /* per piece */
