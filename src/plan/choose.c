@@ -379,8 +379,8 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
 
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
+        /* time_ps - least cannot wrap: `least` is the minimum over the same candidates. */
         if (c->refused || c->skipped || !c->algo->rank_order ||
-            /* time_ps - least cannot wrap: `least` is the minimum over the same candidates. */
             c->cost.time_ps - least > least / NEAR)
             continue;
         if (!b->algo->rank_order || c->cost.time_ps < b->cost.time_ps)

@@ -189,9 +189,8 @@ bool tt_plan_disk_read(const char *name, struct tt_vec *ret)
 {
     char path[TT_DISK_PATH];
     struct tt_vec bytes = {.elem = 1};
+    /* O_NOFOLLOW, O_NONBLOCK: a symbolic link is refused, and opening a FIFO does not block. */
     int fd = tt_plan_disk_path(name, path, sizeof(path))
-                 /* O_NOFOLLOW and O_NONBLOCK: neither a symbolic link nor a FIFO in the
-                  * directory misleads or blocks us. */
                  ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
                  : -1;
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");

@@ -28,7 +28,7 @@
 /* FEW: a quarter of the hosts; ENOUGH: crowds of a pair */
 enum { ENOUGH = 4, FEWEST_HOSTS = 4, FEW = 4 };
 
-/* 65 %: two flows that share a link get half each, and noise alone stays well above this. */
+/* 65 %: two flows that share a link get half of it each. */
 bool tt_probe_suffers(const struct tt_probe *p, uint32_t from, uint32_t to, uint64_t bw)
 {
     return bw < tt_probe_alone(p, from, to) / 100 * 65;

@@ -56,8 +56,8 @@ static bool disturbed(const struct tt_probe *p, uint32_t a, uint32_t b)
     /* Ends: the tournament has a round in which a meets b. */
     while (!tt_probe_match(p->hosts, round, a, &other) || other != b)
         round++;
+    /* (x < y) == (a < b): measured in the same direction, thus at the same time. */
     for (uint32_t x = 0; x < p->hosts; x++)
-        /* (x < y) == (a < b): measured in the same direction, thus at the same time. */
         if (tt_probe_match(p->hosts, round, x, &y) && (x < y) == (a < b) &&
             in_the_way(p, a, b, x, y))
             return true;

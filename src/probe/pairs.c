@@ -157,7 +157,7 @@ tutti_status tt_probe_pairs(struct tt_probing *m)
     uint32_t n = m->p->hosts, rounds = n - 1 + n % 2;
     tutti_status st = TUTTI_OK;
     for (uint32_t r = 0; !st && r < rounds && (r == 0 || tt_probe_time_left(m, 50)); r++) {
-        /* each round has its share, so every pair is measured */
+        /* each round has its share of the time */
         m->until_ns = m->budget_ns / 2 / rounds * (r + 1);
         st = pair_latency(m, r);
         for (int back = 0; !st && back < 2; back++) {

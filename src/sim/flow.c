@@ -277,7 +277,7 @@ static int as_listed(const void *x, const void *y)
 }
 
 /* Of what became ready at one moment, a host does first what is listed first, whatever the order
- * of events. Serving may add requests, which belong to the next round: hence two lists. */
+ * of events. `serving` holds these requests; `requests` is empty again for later ones. */
 static void serve_all(struct tt_engine *e)
 {
     struct tt_vec swap = e->serving;

@@ -175,8 +175,8 @@ static bool take_spare(struct tt_vec *v, uint32_t *ret)
     return true;
 }
 
-/* Takes the flow's slot and its places from the spare ones if possible: a long run allocates
- * nothing. */
+/* Takes the flow's slot and its places from the spare ones if possible, so that memory follows the
+ * most flows at once, not the length of the run. */
 struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now)
 {
     const struct tt_lane *l = &f->lane[conn];
