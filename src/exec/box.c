@@ -286,9 +286,8 @@ bool tt_exec_box_ready(void *engine)
     return x != NULL;
 }
 
-/* Takes what is complete in one context; true: something was finished, or failed. While a rank is
- * missing it is remembered, for those who ask whom the program waits for, and looked up among ended
- * ranks. */
+/* Takes what is complete in one context; true: something was finished, or failed. A rank that is
+ * missing is remembered (tt_exec_program_waiting names it) and looked up among the ended ranks. */
 static bool take_boxes(struct tt_context *x)
 {
     struct tt_engine *e = x->engine;

@@ -34,7 +34,7 @@ static bool receives(uint8_t kind)
     return kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE;
 }
 
-/* ---- who writes OUT last ---- */
+/* ---- the last writers of OUT ---- */
 
 /* The last operation that writes each chunk of OUT; TT_XNO: none. Of a reduction only the first
  * span is a destination, and a send writes nothing. */

@@ -93,7 +93,7 @@ tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_progr
     return p->box || tt_exec_credit_prepare(x, p) ? TUTTI_OK : tt_fail_memory(err, "promises");
 }
 
-/* ---- words that are due ---- */
+/* ---- control messages that are due ---- */
 
 /* Sends one control message; the status is the transport's. HELLO and BYE belong to no context,
  * since their receiver may not have it: they carry its key. */
@@ -136,7 +136,7 @@ static bool say_due(struct tt_xpeer *pe)
     return true;
 }
 
-/* With word 0 it only tries what was due already. */
+/* With word 0 it only tries what is due already. */
 void tt_exec_context_owe(struct tt_xpeer *pe, uint8_t word)
 {
     struct tt_engine *e = pe->context->engine;
@@ -161,8 +161,8 @@ static void free_context(struct tt_context *x)
     free(x);
 }
 
-/* Frees a closed context once nothing is due to any member: the list of due words points to its
- * peers. */
+/* Frees a closed context once no control message is due to a member: the engine's list of those
+ * points to its peers. */
 static void forget_closed(struct tt_context *x)
 {
     for (uint32_t r = 0; r < x->n; r++)
@@ -361,8 +361,8 @@ tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_c
     return TUTTI_OK;
 }
 
-/* Says BYE to the members that were sent a HELLO. Other words that could not go yet need not go any
- * more. */
+/* Says BYE to the members that were sent a HELLO. Other control messages that are still due are
+ * dropped. */
 static void leave_members(struct tt_context *x)
 {
     for (uint32_t r = 0; r < x->n; r++) {

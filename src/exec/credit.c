@@ -125,7 +125,8 @@ void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost)
         l->pe->told = l->due;
 }
 
-/* Notices for the peers that have not been told enough by data. */
+/* A notice for each peer that does not know of a quarter of the budget; usually data has told it.
+ * */
 void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {

@@ -117,7 +117,7 @@ tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_c
 /* Closes it; no program of it may be running. Tells the members that know it; late traffic for it
  * is dropped. Accepts NULL. */
 void tt_exec_context_close(struct tt_context *x);
-bool tt_exec_context_running(const struct tt_context *x); /* some program of it */
+bool tt_exec_context_running(const struct tt_context *x); /* is a program of it running? */
 /* Takes the memory and begins the introductions that starting the program will need. Optional:
  * starting does the same. */
 tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
@@ -206,7 +206,7 @@ struct tt_exec_engine_fault {
     uint32_t peer, seq;
     uint64_t mine, theirs;            /* MISMATCH: fingerprints; of letters kind << 48 | bytes */
     int error;                        /* CLOSED: errno */
-    const struct tt_context *context; /* MISMATCH: whose request or letter it is; only compared */
+    const struct tt_context *context; /* MISMATCH: of the request or letter; only compared */
     /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a
      * request */
     uint8_t letter;

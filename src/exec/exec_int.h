@@ -33,18 +33,18 @@ struct tt_xslot {
 /* Another rank of this host, by place. */
 struct tt_xnear {
     uint32_t rank;               /* of the transport */
-    uint32_t units;              /* of the window, in use for this one alone */
+    uint32_t units;              /* units of our window with copies for this rank only */
     uint64_t taken, taken_bytes; /* slots of its window that were taken here, not yet reported */
 };
 
-struct tt_xpromise { /* through request seq the peer's credit stands at `end` */
+struct tt_xpromise { /* `end`: where request seq ends in the line of bytes (credit.c) */
     uint32_t seq;
     uint64_t end;
 };
 /* Memory of the stash. A piece is a chain of blocks; the first one says what it is. */
 struct tt_xblock {
     struct tt_xblock *next;  /* of the chain, or among free ones */
-    struct tt_xblock *later; /* the next piece of the same peer */
+    struct tt_xblock *later; /* the next piece of the same list */
     struct tt_tag tag;
     uint32_t bytes, stream;
     struct tt_xpeer *pe; /* of a letter: its sender */
@@ -119,8 +119,9 @@ struct tt_xhello {
 struct tt_engine {
     struct tt_transport *transport;
     uint32_t size, max_requests, nrunning;
-    uint64_t finished; /* programs, well or not */
-    /* eager credit per peer in blocks; untold credit that is worth a notice */
+    uint64_t finished; /* programs and letters that have ended, done or failed */
+    /* eager credit per peer, in blocks; credit that a peer does not know of and that is worth a
+     * notice */
     uint32_t budget, quarter;
     uint32_t stash_blocks;
     bool failed;
@@ -136,7 +137,7 @@ struct tt_engine {
     struct tt_xpeer *due;             /* peers that control messages are due to */
     struct tt_xpeer *mail;            /* peers with letters to send */
     struct tt_letter *letters;        /* all that are under way */
-    struct tt_letter **by_id;         /* those that go in pieces */
+    struct tt_letter **by_id;         /* those that go in pieces, by id (letter.c) */
     uint32_t nids, next_id, prepared; /* prepared: letters that there is room for */
     uint32_t ndeferred;
     struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
@@ -160,7 +161,7 @@ struct tt_engine {
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
     uint32_t held;       /* pieces that wait for reductions where they lie */
-    uint64_t held_bytes; /* of transport memory */
+    uint64_t held_bytes; /* of these, bytes in transport memory */
     uint32_t ntaken;     /* local ranks to which taken slots have not been reported */
     struct tt_context *boxing;
     struct tt_exec_engine_fault fault;
@@ -171,7 +172,7 @@ struct tt_engine {
     struct tt_peer_stats *late[TT_XEVENTS];
 };
 
-/* Sequence numbers wrap: a is later than b. */
+/* Is a later than b? Sequence numbers wrap, so their difference decides. */
 static inline bool tt_xlater(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) > 0;
@@ -192,7 +193,7 @@ void tt_exec_mismatch(struct tt_engine *e, const struct tt_xpeer *pe, const stru
                       uint64_t theirs);
 /* A fault if the program still needs pieces from, or has pieces for, a closed peer. */
 void tt_exec_missing(struct tt_engine *e, const struct tt_program *p);
-void tt_exec_leave(struct tt_engine *e, struct tt_program *p); /* out of the table */
+void tt_exec_leave(struct tt_engine *e, struct tt_program *p); /* takes it out of the table */
 /* Tries deferred events again; true: some found room (progress.c). */
 bool tt_exec_retry_deferred(struct tt_engine *e);
 
@@ -293,9 +294,9 @@ static inline uint32_t tt_xtask_op(const struct tt_program *p, uint32_t task)
 }
 /* The task is done: puts the tasks that have become ready by that in the work list. */
 void tt_exec_finish(struct tt_program *p, uint32_t task);
-/* Does everything that has become ready; leaves the table when the program is done. */
+/* Runs everything that has become ready; takes the program out of the table when it is done. */
 void tt_exec_work(struct tt_engine *e, struct tt_program *p);
-/* COPY and REDUCE of own places (in a box program: of held ones too). */
+/* Runs a segment of a COPY or REDUCE of own places (in a box program, of held operands too). */
 void tt_exec_local(struct tt_program *p, uint32_t op, uint32_t segment);
 /* Uses the bytes of a piece for its operation, which is ready. */
 void tt_exec_consume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
@@ -354,12 +355,13 @@ bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t 
 
 /* ---- reduce.c: reductions that take operands from, and write results to, peers' memory ---- */
 void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task);
-void tt_exec_offers_clear(struct tt_program *p); /* at start */
-/* The place that the receiver of this send may write, for ref->extra. */
+void tt_exec_offers_clear(struct tt_program *p); /* called at every start */
+/* offer: puts the place that the receiver of this send may write into ref->extra. offered: notes
+ * the place that came with a held operand. */
 void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send,
                    uint32_t segment, struct tt_xref *ref);
 void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv,
-                     uint32_t segment, const struct tt_xkept *k); /* it came with a held operand */
+                     uint32_t segment, const struct tt_xkept *k);
 
 /* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
 /* What operation `op` takes from the peer's box: `bytes` at `from`. */
@@ -373,8 +375,8 @@ struct tt_xboxed {
 struct tt_xbox {
     /* the program is a row of exchanges, and only this counts; NULL: it is one exchange */
     struct tt_xrow *row;
-    size_t bytes;  /* in the box */
-    size_t mine;   /* of them this rank's own */
+    size_t bytes;  /* of every rank's box */
+    size_t mine;   /* of them filled by this rank's input */
     uint32_t base; /* where its input is: TT_XBASE_ */
     uint32_t n;
     struct tt_xboxed *taken;
@@ -407,11 +409,11 @@ struct tt_xrowop {
 };
 struct tt_xrow {
     uint32_t nexchanges, nranks;
-    uint32_t *first; /* nexchanges + 1: operations of each */
+    uint32_t *first; /* nexchanges + 1 entries: the first operation of each */
     size_t head;     /* bytes of a box before the places */
     size_t bytes;    /* of a box */
     struct tt_xrowop *ops;
-    bool writes; /* every send behind the first exchange may be written by its reduction */
+    bool writes; /* every send after the first exchange may be written by its reduction */
     /* of the run: */
     uint32_t round, segment; /* segment: the next of a round of all segments */
     /* nothing goes through boxes: an exchange is one round of all segments */
@@ -442,7 +444,7 @@ bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev);
 void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev);
 /* A payload that is not, or no longer, in transport memory. */
 void tt_exec_receive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev);
-/* A receive became ready: uses what has landed; true when that was all of it. */
+/* A receive became ready: uses the pieces that came before; true when that completed the task. */
 bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task);
 
 /* ---- credit.c ---- */
@@ -450,7 +452,7 @@ void tt_exec_hear(struct tt_xpeer *pe, uint32_t seq); /* the peer has started se
 /* Room for one more promise to every peer of the program; false: no memory. */
 bool tt_exec_credit_prepare(const struct tt_context *x, const struct tt_program *p);
 void tt_exec_credit_start(struct tt_program *p);
-/* Sends start notices to peers that data has not told enough. */
+/* Sends start notices to peers that have learnt too little from data. */
 void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p);
 bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost);
 void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost); /* a piece has gone */
@@ -476,7 +478,7 @@ void tt_exec_stash_copy(struct tt_xblock *b, char *to);
 void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b);
 
 /* ---- letter.c ---- */
-/* false: no room, keep the event and try again */
+/* An event of a letter. False: no room, keep the event and try again. */
 bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev);
 void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev);
 void tt_exec_letter_sent(struct tt_engine *e, uint32_t id);
@@ -485,7 +487,7 @@ bool tt_exec_letter_deliver(struct tt_engine *e);
 /* The peer has ended: a fault if a letter under way needs it. */
 void tt_exec_letter_forsaken(const struct tt_xpeer *pe);
 void tt_exec_letter_fail_all(struct tt_engine *e);
-void tt_exec_letter_drop(struct tt_context *x); /* the context is closed */
+void tt_exec_letter_drop(struct tt_context *x); /* the context is being closed */
 /* Marks the cookies of letters: program slots are far below 2^31. */
 #define TT_XCOOKIE_LETTER (UINT64_C(1) << 63)
 
@@ -493,7 +495,7 @@ void tt_exec_letter_drop(struct tt_context *x); /* the context is closed */
 void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
 void tt_exec_stats_looked(struct tt_engine *e, size_t nevents); /* after a poll */
 void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p);
-void tt_exec_stats_boxed(struct tt_context *x); /* a box is complete that waited for box_missing */
+void tt_exec_stats_boxed(struct tt_context *x); /* the boxes, which waited for a rank, are full */
 
 /* ---- memory that is touched only where it is used (program.c) ---- */
 void *tt_exec_map(size_t bytes); /* zeroed; NULL when there is none */

@@ -20,7 +20,7 @@ enum {
     TT_XEVENTS = 32,
     TT_XSTAGES = 8,
     TT_XDEFERRED = 64,
-    TT_XHOLD = 512 << 10, /* bytes of transport memory that wait for reductions: half of one ring */
+    TT_XHOLD = 512 << 10, /* bytes of transport memory held for reductions: half of one ring */
     TT_XBUCKETS = 64      /* of the table of running programs */
 };
 static_assert((int)TT_XPIECE <= (int)TT_PIECE_MAX && TT_XPIECE % 64 == 0,
@@ -37,8 +37,8 @@ enum {
     /* "I have this context (payload: its key), for me its number is `request`" */
     TT_XCH_HELLO = TT_CH_CONTROL + 3,
     TT_XCH_BYE = TT_CH_CONTROL + 4, /* "I have closed this context" */
-    /* of messages between two ranks (letter.c): */
-    TT_XCH_LETTER = TT_CH_CONTROL + 5, /* its envelope, and all of it if it is short */
+    /* letters (letter.c): */
+    TT_XCH_LETTER = TT_CH_CONTROL + 5, /* the envelope, with the bytes of a short letter */
     /* "send the rest of letter `request`; for me its number is `message`" */
     TT_XCH_GO = TT_CH_CONTROL + 6,
     TT_XCH_BODY = TT_CH_CONTROL + 7, /* piece `message` of letter `request` */
@@ -118,7 +118,7 @@ static inline uint64_t tt_xlayout_elems(const struct tt_xlayout *l, uint32_t chu
  * byte offset. */
 enum { TT_XBASE_IN, TT_XBASE_OUT, TT_XBASE_OWN, TT_XBASE_RUNS, TT_XBASE_MAX = 1 << 16 };
 #define TT_XREF_OFFSET ((UINT64_C(1) << 48) - 1)
-/* in the first word of a fragment: the mean is formed here */
+/* A bit in the first word of a fragment: the mean is formed here (AVG). */
 #define TT_XDIVIDE (UINT64_C(1) << 63)
 
 struct tt_xop {

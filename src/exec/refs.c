@@ -20,7 +20,7 @@
  * has moved for STALL_NS, held pieces are copied to where their receives put them, and given back
  * (tt_exec_let_go).
  *
- * A peer that fails may change memory that it referred to. Therefore a rank looks for an abort
+ * A peer that fails may change memory that it referred to. Therefore a rank checks for an abort
  * (direct.h) after it has read a peer's heap; windows are never given back to the program and need
  * no check. */
 #include <string.h>
@@ -194,8 +194,7 @@ static void forget_slots(struct tt_engine *e, struct tt_xnear *n)
     e->ntaken--;
 }
 
-/* TAKEN of all window slots of one local rank that it has not been told about. Slots belong to no
- * context. */
+/* Sends TAKEN for all taken window slots of one local rank. Slots belong to no context. */
 static void tell_slots(struct tt_engine *e, struct tt_xnear *n)
 {
     struct tt_xref taken = {.extra = n->taken, .taken_kind = TT_XKIND_WINDOW};
@@ -248,7 +247,8 @@ void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_
     ref->taken_kind = taken.taken_kind;
 }
 
-/* What the message carried has been told. A debt that it could not carry is paid with a message. */
+/* The piece has gone with what its reference carried. A debt that it could not carry is told by a
+ * message of its own. */
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                      const struct tt_xref *ref)
 {
@@ -349,7 +349,7 @@ bool tt_exec_let_go(struct tt_engine *e)
     return e->held != before;
 }
 
-/* Bits of slots come from a peer: a slot that nobody uses is a fault. */
+/* The bits come from a peer: naming a slot that no peer has a reference to is a fault. */
 void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots)
 {
     for (; slots; slots &= slots - 1)

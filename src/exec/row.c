@@ -256,7 +256,7 @@ static void row_say(const struct tt_engine *e, struct tt_program *p, struct head
     }
 }
 
-/* Takes a peer's word about the message of operation i. False: it makes no sense. Both ends come to
+/* Uses what a peer says about the message of operation i. False: it is not valid. Both ends come to
  * the same answer whether a message is written: the writer from the offer, the reader from the
  * writer's flag and its own offer. */
 static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i,
@@ -336,8 +336,8 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
     }
 }
 
-/* Fills this rank's box for the round and publishes it. The boxes' put is the release: what was
- * written before is visible to all who get. */
+/* Fills this rank's box for the round and publishes it. The put is the release: what was written
+ * before is visible to every rank that gets the box. */
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;

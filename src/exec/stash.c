@@ -273,7 +273,7 @@ void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b)
     free_blocks(e, b);
 }
 
-/* ---- what nobody asks for ---- */
+/* ---- pieces of closed contexts ---- */
 
 /* An orphan needs no tag any more: tag.request holds the rank that fills it. */
 static void orphan(struct tt_engine *e, uint32_t world, struct tt_xblock *b)

@@ -1,4 +1,4 @@
-/* stats.c - measures who is waited for, who comes late and who sends slowly.
+/* stats.c - measures which peers are waited for, which come late and which send slowly.
  *
  * The clock is read only when there is nothing to do. An idle time begins with a poll that finds
  * nothing and ends after the next poll that finds something, whose first event names who was waited

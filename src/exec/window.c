@@ -18,7 +18,7 @@
  * describes the slot that begins at unit u while units > 0. */
 #include "exec/exec_int.h"
 
-/* Bytes after which a turn is over; units behind that are used only when these are taken. */
+/* Bytes after which a turn is over; the units after that are used only when these are taken. */
 enum { TURN = 1 << 20 };
 
 void tt_exec_window_make(struct tt_engine *e)
@@ -113,7 +113,7 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     return s;
 }
 
-/* Frees a slot that nobody will send or read any more. */
+/* Frees a slot once no reference to it is out or still to be sent. */
 static void free_unused(struct tt_engine *e, struct tt_xslot *s)
 {
     uint32_t most;

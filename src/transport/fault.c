@@ -34,7 +34,7 @@ struct held {
 
 struct fault {
     struct tt_transport base;
-    struct tt_transport *inner; /* NULL once broken and nothing of it is in use */
+    struct tt_transport *inner; /* NULL once it is broken and the caller holds no data of it */
     struct tt_fault_config c;
     uint64_t pieces;
     bool broken;

@@ -54,8 +54,8 @@ static tutti_status mpi_load_choose(const struct flavour **ret, struct tutti_err
     return TUTTI_OK;
 }
 
-/* Looks beside libtutti itself first (dladdr of any object in it gives its path), then where the
- * loader looks. An object beside it that does not load is an error, not a reason to look on. */
+/* Tries the directory of libtutti itself first (dladdr of an object in it gives its path), then the
+ * loader's own search. A file in that directory that does not load is an error. */
 static void *mpi_load_load(const char *file)
 {
     Dl_info self;

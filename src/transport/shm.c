@@ -43,12 +43,12 @@ struct shm {
     struct tt_transport base;
     struct tt_door *door;  /* mine */
     struct link *links;    /* the other local ranks, rising */
-    uint32_t nlinks, next; /* next: where polling begins, so that nobody starves */
+    uint32_t nlinks, next; /* next: where polling begins, so that no peer starves */
     uint32_t *place;       /* of a rank in links */
     uint32_t payload_max;
     bool oversubscribed;
     uint64_t idle_since_ns;
-    bool (*ready)(void *arg); /* what else ends a wait; NULL: nothing */
+    bool (*ready)(void *arg); /* what else ends a wait (ops->watch); NULL: nothing */
     void *ready_arg;
     struct sent sent[SENT_MAX]; /* a queue: [sent_head, sent_tail) modulo SENT_MAX */
     uint32_t sent_head, sent_tail;

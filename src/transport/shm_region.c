@@ -71,7 +71,7 @@ static tutti_status fail_make(size_t bytes, int error, struct tutti_error *err)
                    strerror(error));
 }
 
-/* Seals come before anybody can know the region. */
+/* Sealed before the key exists: a joiner never sees memory whose size could change. */
 tutti_status tt_shm_region_make(size_t bytes, struct tt_region *ret, struct tutti_error *err)
 {
     size_t size = whole_pages(bytes);

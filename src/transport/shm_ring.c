@@ -30,7 +30,8 @@ struct frame {
 };
 static_assert(sizeof(struct frame) == SHORT_MAX, "header and a short payload fill one unit");
 
-/* Room for two frames of the largest size: one that must be skipped to wrap and one behind it. */
+/* Room for two frames of the largest size: one that must be skipped to wrap, and the one after it.
+ * */
 static uint32_t area_bytes(uint32_t capacity)
 {
     return capacity + SLACK;
@@ -104,8 +105,8 @@ static void shm_ring_fill(struct frame *f, const struct tt_tag *tag, const struc
     }
 }
 
-/* Shall a frame of `size` bytes go to the beginning although it fits where the ring stands? Yes, if
- * the ring is empty, far enough in. */
+/* Shall a frame of `size` bytes go to the beginning although it fits at `at`? Yes, if the ring is
+ * empty and `at` is far enough in. */
 static bool rewinds(struct tt_ring_out *r, uint32_t size)
 {
     if (r->at < r->rewind || size + UNIT > r->at)

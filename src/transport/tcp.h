@@ -49,7 +49,7 @@ static inline uint32_t tt_frame_padding(uint32_t bytes)
 struct tt_tcp_slot {
     uint8_t header[TT_FRAME_HEADER];
     uint64_t cookie;
-    uint32_t iov_end, copy_end; /* where the two rings stand when the piece is gone */
+    uint32_t iov_end, copy_end; /* heads of the iovec and copy rings when the piece is gone */
 };
 
 /* Three rings with free-running counters (size a power of two): pieces (told <= sent <= tail), what

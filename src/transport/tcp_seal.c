@@ -218,7 +218,8 @@ void tt_tcp_seal_parse(struct tt_tcp_sock *s)
         open_to_places(s);
 }
 
-/* Moves what has come to the front when less than a whole record would fit behind it. */
+/* Reads into the in buffer. What has come moves to the front when a whole record that begins there
+ * would not fit before the end. */
 ssize_t tt_tcp_seal_read(struct tt_tcp_sock *s, size_t *ret_want)
 {
     struct tt_tcp_seal *e = s->seal;

@@ -68,7 +68,7 @@ static uint32_t copy_place(const struct tt_tx *q, size_t n)
     return n > rest ? at + rest : at;
 }
 
-/* Room in all three rings for a piece of niov entries, `copied` of whose bytes may have to be kept.
+/* Room in all three rings for a piece of niov entries, of which `copied` bytes may have to be kept.
  * A slot is in use until its SENT event has been delivered. */
 static bool has_room(const struct tt_tx *q, int niov, size_t copied)
 {
