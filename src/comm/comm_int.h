@@ -418,7 +418,7 @@ bool tt_comm_dump_wants(const struct tt_comm *c, const struct tt_plan *plan,
                         const struct tt_sched *mine);
 void tt_comm_dump_write(struct tt_comm *c, const struct tt_sched *whole);
 void tt_comm_dump_close(struct tt_comm *c);
-/* wait.c: starting programs and waiting for them. The lock is held. */
+/* wait.c: starting programs and waiting for them. */
 /* Starts s as the next request of the engine, whose number becomes a part of the fingerprint. If
  * the engine fails, the result is the verdict on op; any error is in c->last. No other function of
  * comm starts programs. */

@@ -1,19 +1,19 @@
 /* measure.c - alpha, beta and gamma: ping-pong between two ranks of one host and between rank 0 and
  * a rank of another host.
  *
- * Rank 0 directs: it tells all ranks the next step (rounds and bytes), all run it, and what it took
- * decides about the following one, so that a slow network is not measured longer than a fast one:
- * each sort of link may take SHARE_NS, after a first round of whatever length. Ranks that do not
- * play run the same requests, empty for them, since all must number their requests alike.
+ * Rank 0 directs: it sends all ranks the next step (rounds and bytes), all run it, and its duration
+ * decides about the following one, so that a slow network is not measured longer than a fast one.
+ * Each kind of link may take SHARE_NS, after a first round of any length. Ranks that take no part
+ * run the same requests, empty for them, since all ranks must number their requests alike.
  *
- *     rank 0   step 8 B x 1     there/back   step 8 B x 19   there/back ...   step 1 MiB x 2   ...   end: the figures
- *     partner  ask              there/back   ask             there/back ...   ask              ...   ask
- *     others   ask              (empty)      ask             (empty)    ...   ask              ...   ask
+ *     rank 0   step 8 B x 1  there/back  step 8 B x 19  there/back ... step 1 MiB x 2 ... end
+ *     partner  ask           there/back  ask            there/back ... ask            ... ask
+ *     others   ask           (empty)     ask            (empty)    ... ask            ... ask
  *
- * The figures are kept for the next opening (speeds.c); what was kept is used unless the first
- * rounds show that it was measured on a machine that was busy then. At the end all ranks say what
- * they and their machines did meanwhile (busy.c): figures of a busy machine are marked, and soon
- * measured again. Nothing is compiled in but the amount of work. */
+ * The figures are kept for the next opening (speeds.c). Kept figures are used unless the first
+ * rounds show that they were measured on a machine that was busy then. At the end all ranks report
+ * the CPU use of themselves and their machines (busy.c): figures of a busy machine are marked, and
+ * soon measured again. Only the amount of work is compiled in. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -35,17 +35,17 @@ enum {
     HOST_GROUPS = 4
 };
 static const uint64_t SHARE_NS = 90000000;
-/* A busy machine may take many times as long over the rounds inside a host: after that time their
- * number falls, and then to one. */
+/* A busy machine may take many times as long for the rounds inside a host. After HOST_LATE_NS the
+ * number of groups falls to one, after HOST_END_NS to a single round. */
 static const uint64_t HOST_LATE_NS = 400000000, HOST_END_NS = 1000000000;
 
 enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_BUSY, STEP_END };
-struct step { /* travels, to all from all: short; rank 0's counts */
+struct step { /* sent by all to all, so it is short; rank 0's counts */
     uint64_t bytes;
-    uint64_t ns; /* the answer of rank `from` */
+    uint64_t ns; /* the result of rank `from` */
     uint32_t kind, from, peer, rounds;
 };
-struct figures { /* travels after END */
+struct figures { /* sent after END */
     struct tt_speeds speeds;
     uint32_t report, pad; /* rank 0 wants a report at the end */
 };
@@ -54,16 +54,17 @@ struct measure {
     const struct tt_measure *how;
     struct tt_comm *c;
     struct step *all;
-    struct tt_busy *busy; /* everybody's, after BUSY */
+    struct tt_busy *busy; /* of all ranks, after BUSY */
     struct figures end;
     char *data;
-    uint32_t from, peer; /* of the schedules */
+    uint32_t from, peer; /* the pair that the schedules are for */
     struct tt_sched *there, *back;
     uint64_t ns; /* best round of the last step */
     struct tt_busy since;
     struct tutti_error *err;
 };
 
+/* Runs one message (or an empty program) and waits for it. Every rank runs the same sequence. */
 static tutti_status measure_pass(struct measure *m, const struct tt_sched *s, uint64_t bytes)
 {
     struct tt_comm *c = m->c;
@@ -93,6 +94,7 @@ static void forget_pair(struct measure *m)
     m->there = m->back = NULL;
 }
 
+/* Builds the schedules of a pair; those of the last pair are reused. */
 static tutti_status know_pair(struct measure *m, const struct step *s)
 {
     struct tt_comm *c = m->c;
@@ -108,7 +110,8 @@ static tutti_status know_pair(struct measure *m, const struct step *s)
                                       m->err);
 }
 
-/* RALLY: there and back, `rounds` times. BURST: `rounds` messages there, one back. */
+/* RALLY: there and back, `rounds` times; the best round counts. BURST: `rounds` messages there, one
+ * back; the average per message counts. */
 static tutti_status perform(struct measure *m, const struct step *s)
 {
     tutti_status st = know_pair(m, s);
@@ -142,7 +145,7 @@ static tutti_status tell_busy(struct measure *m)
     return m->how->exchange(m->how->ctx, &mine, sizeof mine, m->busy, m->err);
 }
 
-/* Rank 0's figures to all. */
+/* Rank 0's figures become those of all ranks. */
 static tutti_status measure_conclude(struct measure *m)
 {
     struct figures *all = tt_zalloc(m->c->size, sizeof *all);
@@ -154,7 +157,8 @@ static tutti_status measure_conclude(struct measure *m)
     return st;
 }
 
-/* A step that all know: runs it; rank 0 learns what it took. */
+/* Runs a step that all ranks know. Afterwards rank 0 has its duration in m->ns, even if rank `from`
+ * timed it. */
 static tutti_status run_step(struct measure *m, const struct step *s)
 {
     if (s->kind == STEP_BUSY)
@@ -177,6 +181,7 @@ struct pair {
     uint32_t from, peer;
 };
 
+/* Announces a step to all ranks and runs it. */
 static tutti_status measure_step(struct measure *m, enum step_kind kind, struct pair with,
                                  uint64_t bytes, uint64_t rounds)
 {
@@ -194,7 +199,7 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Round trip of a short message: a first round tells how many more there is time for. */
+/* Round trip of a short message; the first round tells for how many more there is time. */
 static tutti_status small(struct measure *m, struct pair with, uint64_t *ret_ns)
 {
     tutti_status st = measure_step(m, STEP_RALLY, with, SMALL_BYTES, 1);
@@ -205,10 +210,10 @@ static tutti_status small(struct measure *m, struct pair with, uint64_t *ret_ns)
     return st;
 }
 
-/* Messages of this length in a row, one and several: what each further one takes. A shaped link
- * lets a burst through at once, which makes a single message look too fast; the difference does not
- * have it. The best of some tries, as time allows: others may have had the core meanwhile. Zero:
- * there was no time for any. */
+/* Sends one message of this length, then several in a row, and computes what each further one
+ * takes. A traffic shaper lets a first burst through at once, which makes a single message look too
+ * fast; the difference does not contain that. The best of several tries counts, as time allows,
+ * since other processes may have used the core. Zero: there was no time for any. */
 static tutti_status row(struct measure *m, struct pair with, uint64_t bytes, uint64_t round_ns,
                         uint64_t *ret_ns)
 {
@@ -227,8 +232,8 @@ static tutti_status row(struct measure *m, struct pair with, uint64_t bytes, uin
     return st;
 }
 
-/* Longer messages as long as the next length would not take too long; *ret_bytes per *ret_ns one
- * way, the short message's time subtracted. */
+/* Tries longer messages as long as the next length would not take too long. *ret_bytes per *ret_ns
+ * is the rate one way, with the short message's time subtracted. */
 static tutti_status large(struct measure *m, struct pair with, uint64_t small_ns,
                           uint64_t *ret_bytes, uint64_t *ret_ns)
 {
@@ -249,6 +254,8 @@ static tutti_status large(struct measure *m, struct pair with, uint64_t small_ns
     return st;
 }
 
+/* Half of a round trip is one way. The host's share of it is at most what each message of a burst
+ * takes. */
 static tutti_status play(struct measure *m, struct pair with, struct tt_speed *ret)
 {
     uint64_t small_ns = 0, each_ns = 0, bytes = 0, ns = 1;
@@ -267,14 +274,14 @@ static tutti_status play(struct measure *m, struct pair with, struct tt_speed *r
     return TUTTI_OK;
 }
 
-/* The last length: several times what caches hold, over all ranks. */
+/* The last length exceeds what the caches hold several times, over all ranks. */
 static uint64_t last_bytes(const struct tt_comm *c)
 {
     uint64_t share = (uint64_t)HOST_BYTES / c->size / 4096 * 4096;
     return share < HOST_MIN ? HOST_MIN : share > HOST_MAX ? HOST_MAX : share;
 }
 
-/* Collectives inside the host, at some lengths. */
+/* Collectives inside the host, at several lengths; the number of groups falls as time passes. */
 static tutti_status host(struct measure *m, struct tt_memory *ret)
 {
     static const uint64_t lengths[] = {8, 2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
@@ -300,6 +307,7 @@ static tutti_status host(struct measure *m, struct tt_memory *ret)
     return st;
 }
 
+/* Femtoseconds per byte of a sum of two float vectors; the best of three; 0: no memory. */
 static uint64_t measure_gamma(void)
 {
     enum { N = 1 << 16 };
@@ -322,7 +330,7 @@ static bool same_host(const struct tt_comm *c, uint32_t a, uint32_t b)
     return !apart && peers[c->members[a]].host_id == peers[c->members[b]].host_id;
 }
 
-/* The first two ranks of one host; false: none share one. */
+/* The first two ranks that share a host; false: none do. */
 static bool local_pair(const struct tt_comm *c, struct pair *ret)
 {
     for (uint32_t b = 1; b < c->size; b++)
@@ -334,7 +342,7 @@ static bool local_pair(const struct tt_comm *c, struct pair *ret)
     return false;
 }
 
-/* Rank 0 and the first rank of another host. */
+/* Rank 0 and the first rank of another host; false: there is none. */
 static bool remote_pair(const struct tt_comm *c, struct pair *ret)
 {
     for (uint32_t r = 1; r < c->size; r++)
@@ -345,8 +353,8 @@ static bool remote_pair(const struct tt_comm *c, struct pair *ret)
     return false;
 }
 
-/* Is a short message now at least twice as fast as it was then? (Slower proves nothing: this may be
- * the busy moment.) */
+/* Is a short message now at least twice as fast as the kept figure? Then the figure was measured on
+ * a busy machine. (A slower one proves nothing: this may be the busy moment.) */
 static tutti_status outdated(struct measure *m, struct pair with, const struct tt_speed *kept,
                              bool *ret)
 {
@@ -356,7 +364,7 @@ static tutti_status outdated(struct measure *m, struct pair with, const struct t
     return st;
 }
 
-/* How much of the cores others had since the measurement began. */
+/* The share of the cores that other processes used since the measurement began. */
 static tutti_status measure_judge(struct measure *m, uint64_t *ret_taken)
 {
     tutti_status st = measure_step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1);
@@ -365,6 +373,8 @@ static tutti_status measure_judge(struct measure *m, uint64_t *ret_taken)
     return st;
 }
 
+/* Rank 0: uses the kept figures if they are still plausible, else measures, and ends with
+ * STEP_END. */
 static tutti_status lead(struct measure *m)
 {
     struct tt_comm *c = m->c;
@@ -395,6 +405,7 @@ static tutti_status lead(struct measure *m)
 
 /* ---- the others ---- */
 
+/* The other ranks: run what rank 0 announces until it announces the end. */
 static tutti_status follow(struct measure *m)
 {
     struct step none = {.kind = STEP_END};

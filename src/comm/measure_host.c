@@ -1,12 +1,11 @@
 /* measure_host.c - what collectives cost among the ranks of one host, for the planner (topo.h's
  * struct tt_memory).
  *
- * There is no pair whose speed would tell it: caches, and more ranks than cores, make the time
- * depend on the length and on everybody's being at work. So what is measured is an all-reduce of
- * all ranks at a few lengths: by `direct`, of ordinary memory and of the shared heap, and by
- * `oneshot` where that is a box. Collective; all ranks take the same number of rounds, since each
- * round ends for nobody before everybody has taken part; the first one, which touches the memory,
- * does not count. */
+ * No pair of ranks would tell: because of caches, and of more ranks than cores, the time depends on
+ * the length and on all ranks working at once. So an all-reduce of all ranks is measured at several
+ * lengths: by `direct`, with ordinary memory and with the shared heap, and by `oneshot` where that
+ * is a box. Collective: all ranks run the same number of rounds, since a round ends on no rank
+ * before all have taken part. The first rounds, which touch the memory, do not count. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ struct host_run {
     struct tt_program *program;
     char *in, *out;
     uint64_t bytes;
-    bool own;
+    bool own; /* use memory of the shared heap */
 };
 
 static tutti_status make_program(struct host_run *h, const char *algo, struct tutti_error *err)
@@ -47,7 +46,8 @@ static tutti_status make_program(struct host_run *h, const char *algo, struct tu
     return tt_exec_program_make(&pc, &h->program, err);
 }
 
-/* Touched: pages that were never written are all one page, which is always in the cache. */
+/* Writes to the memory: pages that were never written all map to one page, which is always in the
+ * cache. */
 static void *memory(const struct host_run *h)
 {
     void *p = h->own ? tt_direct_heap_alloc(h->c->wire.direct, h->bytes) : tt_alloc(h->bytes, 1);
@@ -66,7 +66,7 @@ static tutti_status measure_host_run(struct host_run *h, uint64_t rounds, struct
 {
     struct tt_comm *c = h->c;
     struct tt_op_desc op = tt_comm_setup_op(
-        /* no plans yet: it is being opened */
+        /* without plans the communicator is still being opened */
         &(struct tt_setup){.through = c, .why = c->plans ? TT_WHY_MEASURE : TT_WHY_OPEN});
     tutti_status st = TUTTI_OK;
     for (uint64_t i = 0; !st && i < rounds; i++) {
@@ -83,11 +83,11 @@ static tutti_status measure_host_run(struct host_run *h, uint64_t rounds, struct
     return st;
 }
 
-/* Rounds of a group: the same on all ranks, from a guess that depends on the length only, so that
- * nothing must be agreed on. */
+/* Rounds of a group. The number must be equal on all ranks, so it comes from an estimate that
+ * depends on the length only; nothing has to be agreed upon. */
 static uint64_t rounds_for(const struct tt_comm *c, uint64_t bytes)
 {
-    /* 16 bytes/ns in all: the right order of magnitude will do */
+    /* 16 bytes/ns in total: the order of magnitude is enough */
     uint64_t guess_ns = 2000 * (uint64_t)c->size + bytes * c->size / 16;
     uint64_t n = GROUP_NS / guess_ns;
     return n < 1 ? 1 : n > ROUNDS_MAX ? ROUNDS_MAX : n;

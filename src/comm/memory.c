@@ -1,5 +1,5 @@
-/* memory.c - buffers that the other ranks of the host can reach: from the shared heap where there
- * is one, else ordinary memory. */
+/* memory.c - buffers that the other ranks of the host can read: from the shared heap if there is
+ * one, else ordinary memory. alloc and free decide by the same question. */
 #include <stdlib.h>
 
 #include "comm/comm_int.h"

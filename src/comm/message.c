@@ -1,10 +1,12 @@
 /* message.c - messages between two ranks: letters of the communicator's context (exec/letter.c),
- * outside the order of its requests. A blocking call is a letter that is started and waited for; a
- * request is one that is kept. */
+ * outside the order of its requests. A blocking call starts a letter and waits for it; a request
+ * keeps one. */
 #include <stdlib.h>
 
 #include "comm/comm_int.h"
 
+/* The schedule form is used by measure.c, where all ranks take part; it is not how messages of the
+ * user travel. */
 tutti_status tt_comm_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2],
                                    struct tt_sched **ret, struct tutti_error *err)
 {
@@ -27,7 +29,7 @@ tutti_status tt_comm_message_sched(uint32_t ranks, uint32_t rank, const uint32_t
     return tt_sched_build_freeze(&b, ret, err);
 }
 
-/* Before anybody is asked for anything: this rank alone gets the error. */
+/* Checks before any other rank is involved: only this rank gets the error. */
 static tutti_status message_check(const struct tt_comm *c, const struct tt_message *m,
                                   struct tutti_error *err)
 {
@@ -45,7 +47,7 @@ static tutti_status message_check(const struct tt_comm *c, const struct tt_messa
     return TUTTI_OK;
 }
 
-/* Fills l, which must not move from now on, and makes room for it. */
+/* Fills l, which must not move from now on, and reserves room for it. */
 static tutti_status message_prepare(struct tt_comm *c, const struct tt_message *m,
                                     struct tt_letter *l, struct tutti_error *err)
 {
@@ -62,6 +64,7 @@ static tutti_status message_prepare(struct tt_comm *c, const struct tt_message *
     return tt_exec_letter_prepare(c->context, m->peer, err);
 }
 
+/* Messages are numbered apart from requests: their order need not be the same on all ranks. */
 tutti_status tt_comm_message_begin(struct tt_comm *c, struct tt_letter *l, struct tt_op_desc *op)
 {
     struct tutti_error err;
@@ -82,6 +85,7 @@ tutti_status tt_comm_message_begin(struct tt_comm *c, struct tt_letter *l, struc
                                                                   : tt_comm_fail(c, &err);
 }
 
+/* While the message is waited for, other calls on c may run (tt_comm_await). */
 tutti_status tt_comm_pass(struct tt_comm *c, const struct tt_message *m, uint32_t *ret_from)
 {
     struct tutti_error err;
@@ -124,6 +128,7 @@ tutti_status tt_comm_request_message(struct tt_comm *c, const struct tt_message 
     return st;
 }
 
+/* Valid after the request has ended with success. */
 tutti_status tt_comm_request_source(struct tt_request *r, uint32_t *ret_from, uint32_t *ret_tag,
                                     struct tutti_error *err)
 {

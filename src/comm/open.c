@@ -1,4 +1,14 @@
-/* open.c - opening, splitting, closing. */
+/* open.c - opening, splitting, closing.
+ *
+ *     open:   adopt or environment -> world (boot, watch) -> blank
+ *             -> connect_all (links, engine, speeds) -> open_furnish (topology, plans, report)
+ *     split:  vote through the parent -> blank -> connect_all -> open_furnish
+ *     twin:   the parent's links and engine, a context of its own -> open_furnish
+ *     part:   like a split, but only the members take part, by an exchange of their own
+ *
+ * Until the first communicator is open, ranks exchange bytes through the watch; afterwards by an
+ * all-gather on the parent. Either way a rank that dies or stays away meanwhile is named.
+ * tt_comm_close accepts a communicator that is half open. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +27,7 @@ static const char *variable(const char *name)
     return v && *v ? v : NULL;
 }
 
-/* A variable that is 0 or 1; not set: 0. */
+/* Reads a variable that must be 0 or 1; unset: 0. */
 static tutti_status flag(const char *name, bool *ret, struct tutti_error *err)
 {
     const char *v = variable(name);
@@ -27,7 +37,7 @@ static tutti_status flag(const char *name, bool *ret, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* 0 or 1 overrule what is usual. */
+/* If set, 0 or 1 overrides the default (between hosts only). */
 static tutti_status read_checksum(int *ret, struct tutti_error *err)
 {
     bool on;
@@ -37,6 +47,7 @@ static tutti_status read_checksum(int *ret, struct tutti_error *err)
     return st;
 }
 
+/* launched: look for a launcher's variables. With MPI as transport, MPI gives rank and size. */
 static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct tutti_error *err)
 {
     struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"),
@@ -89,6 +100,8 @@ static tutti_status open_check(const struct tt_comm_config *c, struct tutti_erro
     return TUTTI_OK;
 }
 
+/* The last communicator of the world closes watch and boot, in this order: the watch uses boot's
+ * lines. */
 static void world_release(struct tt_world *w)
 {
     if (!w || atomic_fetch_sub(&w->refs, 1) > 1)
@@ -120,7 +133,8 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret,
     w->mpi = mpi;
     w->checksum = c->checksum;
     w->timeout_ns = c->timeout_ns ? c->timeout_ns : 30000000000u;
-    /* A rank that cannot read its rules still meets the others, so that all fail and say why. */
+    /* A rank that cannot read its rules meets the others all the same, so that all fail and say
+     * why. */
     tutti_status tuned =
         c->tuning ? tt_comm_given_tuning(c->tuning, &w->tuning, &unread) : TUTTI_OK;
     tt_comm_agree_settings(c, w->tuning, &settings);
@@ -144,7 +158,7 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret,
     return TUTTI_OK;
 }
 
-/* While the first communicator opens, which is the context: by the watch. */
+/* The exchange while the first communicator (ctx) opens: by the watch. */
 static tutti_status watch_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all,
                                    struct tutti_error *err)
 {
@@ -157,7 +171,8 @@ static tutti_status watch_exchange(void *ctx, const void *mine, size_t bytes, vo
     return tt_fail(err, tt_comm_verdict(c), "%s", c->last.text);
 }
 
-/* The network that c plans on: that of the job is agreed on by its first communicator. */
+/* The network that c plans on. The job's first communicator agrees upon it; that object belongs to
+ * the world. */
 static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
 {
     struct tt_world *w = c->world;
@@ -169,7 +184,7 @@ static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
     return st;
 }
 
-/* set: of boxes, where all share memory; TT_BOX_SETS: none is free. */
+/* set: which set of boxes to use, where all ranks share memory; TT_BOX_SETS: none is free. */
 static tutti_status open_context(struct tt_comm *c, uint64_t key, uint32_t set,
                                  struct tutti_error *err)
 {
@@ -187,7 +202,8 @@ static tutti_status open_context(struct tt_comm *c, uint64_t key, uint32_t set,
     return st;
 }
 
-/* Links and engine of its own. */
+/* Makes links and engine of its own. `own` is this rank's error, which tt_comm_unable tells to all
+ * ranks. */
 static tutti_status connect_all(struct tt_comm *c, const struct tt_wire_config *wire,
                                 struct tutti_error *err)
 {
@@ -205,13 +221,15 @@ static tutti_status connect_all(struct tt_comm *c, const struct tt_wire_config *
         own = open_context(c, 0, 0, err);
     if (!st)
         st = tt_comm_unable(&wire->setup, UINT32_MAX, own, err);
+    /* Only the world measures; other communicators inherit its speeds. */
     if (!st && wire->exchange == watch_exchange)
         st = tt_comm_measure(
             c, &(struct tt_measure){.exchange = watch_exchange, .ctx = c, .why = TT_WHY_OPEN}, err);
     return st;
 }
 
-/* The rest of a communicator that is connected: topology, plans, what the settings ask for. */
+/* The rest of a connected communicator: topology, plans, and what the settings ask for.
+ * Collective. */
 static tutti_status open_furnish(struct tt_comm *c, const struct tt_agreement *how,
                                  struct tutti_error *err)
 {
@@ -227,7 +245,8 @@ static tutti_status open_furnish(struct tt_comm *c, const struct tt_agreement *h
     return st ? st : tt_comm_report_begin(c, err);
 }
 
-/* An empty communicator of n members, with a lock of its own; *c->members is to be filled. */
+/* An empty communicator of n members with a lock of its own; the caller fills c->members. Takes a
+ * reference to w. */
 static tutti_status blank(struct tt_world *w, const struct tt_comm_config *config, uint32_t n,
                           struct tt_comm **ret, struct tutti_error *err)
 {
@@ -291,6 +310,7 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
     return TUTTI_OK;
 }
 
+/* Does not take c's lock, so that any thread may call it while others wait in calls on c. */
 void tt_comm_abort(struct tt_comm *c, const char *reason)
 {
     struct tt_trouble t = {.kind = TT_TROUBLE_ABORT, .peer = UINT32_MAX};
@@ -300,8 +320,9 @@ void tt_comm_abort(struct tt_comm *c, const char *reason)
         tt_direct_abort(c->wire.direct);
 }
 
-/* Ends what this communicator has on the engine; true: it was the last one there. A program still
- * runs only when the trainer gave up: others are told then, and nothing on the engine goes on. */
+/* Ends what this communicator has on the engine; true: it was the last one there. A program is
+ * still running only if the trainer gave up; the engine is then stopped for all, and the others are
+ * told. */
 static bool end_context(struct tt_comm *c, bool leaves)
 {
     struct tt_shared *s = c->shared;
@@ -320,14 +341,15 @@ static bool end_context(struct tt_comm *c, bool leaves)
     return last;
 }
 
-/* Whether this communicator was told or not. */
+/* Is there a verdict, whether this communicator has returned it or not? */
 static bool has_failed(const struct tt_comm *c)
 {
     struct tt_verdict v;
     return c->failed || tt_watch_verdict(c->world->watch, &v);
 }
 
-/* Everything of this rank. leaves: its sockets stay until the others have what was sent to them. */
+/* Frees everything of this rank. leaves: the sockets stay open until the others have what was sent
+ * to them. */
 static void take_down(struct tt_comm *c, bool leaves)
 {
     if (end_context(c, leaves)) {
@@ -352,7 +374,7 @@ static void take_down(struct tt_comm *c, bool leaves)
     free(c);
 }
 
-/* Waits for the others, and says what the program cannot hear of any more. */
+/* Waits for the other ranks, and reports what the program can no longer learn from a call. */
 static void part_company(struct tt_comm *c)
 {
     c->closing = true;
@@ -364,11 +386,12 @@ static void part_company(struct tt_comm *c)
     if (st)
         return;
     tt_comm_lock(c);
-    tt_exec_engine_progress(c->engine); /* what was sent before the others came here has arrived */
+    tt_exec_engine_progress(c->engine); /* messages sent before the others closed have arrived */
     tt_comm_unlock(c);
     tt_comm_tell_unread(c);
 }
 
+/* The helper ends first: it uses everything that follows. */
 void tt_comm_close(struct tt_comm *c)
 {
     if (!c)
@@ -389,7 +412,7 @@ void tt_comm_leave(struct tt_comm *c)
     tt_comm_helper_end(c);
     tt_comm_report_drop(c);
     tt_comm_given_close(c);
-    take_down(c, !c->failed); /* after an error nothing of the caller's is sent any more */
+    take_down(c, !c->failed); /* after an error none of the caller's data is sent any more */
 }
 
 uint32_t tt_comm_rank(const struct tt_comm *c)
@@ -414,6 +437,7 @@ const struct tutti_error *tt_comm_last_error(const struct tt_comm *c)
 
 /* ---- splitting ---- */
 
+/* What each rank contributes to a split. */
 struct vote {
     int32_t color, key;
 };
@@ -432,7 +456,7 @@ tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *r
     return st ? tt_fail(err, st, "%s", s->through->last.text) : TUTTI_OK;
 }
 
-/* Members of a color in order of (key, rank); returns how many. */
+/* The members of a color, ordered by (key, rank), by insertion; returns how many there are. */
 static uint32_t members_of(const struct vote *votes, uint32_t n, int32_t color, uint32_t *ret)
 {
     uint32_t k = 0;
@@ -447,8 +471,8 @@ static uint32_t members_of(const struct vote *votes, uint32_t n, int32_t color, 
     return k;
 }
 
-/* The exchange of a child group goes through its parent: every rank of the parent takes part, each
- * group picks its own answers. */
+/* The exchange of a child group goes through its parent: every rank of the parent takes part, and
+ * each group picks its own members' bytes. */
 struct child_exchange {
     struct tt_setup setup;   /* through the parent */
     const uint32_t *members; /* parent ranks of the group */
@@ -468,7 +492,7 @@ static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, vo
     return st;
 }
 
-/* The communicator `id` of a group, without wires and engine. */
+/* The communicator `id` of a group, without links and engine. */
 static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id,
                                 struct tt_comm **ret, struct tutti_error *err)
 {
@@ -488,7 +512,7 @@ static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g
     return TUTTI_OK;
 }
 
-/* The communicator `id` of a group. Without `setup` its exchange hears no verdict. */
+/* The communicator `id` of a group. Without `setup` its exchange does not learn of verdicts. */
 static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id,
                                const struct tt_setup *setup, struct tt_comm **ret,
                                struct tutti_error *err)
@@ -540,6 +564,8 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
             g.me++;
         st = make_child(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &setup, &child, err);
     }
+    /* A rank with a negative color takes part in the opening, because all exchange through the
+     * parent, and then closes the communicator of those ranks. */
     if (!st && color < 0) {
         tt_comm_close(child);
         child = NULL;
@@ -553,7 +579,8 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
 
 /* ---- twins ---- */
 
-/* Calls sleep at bells, not in the transport, from the first twin on: there is at least one. */
+/* From the first twin on, calls sleep at bells, not in the transport. Makes sure that there is at
+ * least one. */
 static tutti_status make_bell(struct tt_comm *c, struct tutti_error *err)
 {
     int bell = tt_comm_bell_take(c->shared);
@@ -562,7 +589,7 @@ static tutti_status make_bell(struct tt_comm *c, struct tutti_error *err)
                      : tt_fail(err, TUTTI_ERR_IO, "no event descriptor for a communicator");
 }
 
-/* Wires and engine of c, a context of its own. */
+/* Gives the twin the links and engine of c, and a context of its own. */
 static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t set,
                               struct tutti_error *err)
 {
@@ -580,8 +607,8 @@ static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t 
     return st;
 }
 
-/* The ranks tell each other which sets of boxes they have free; afterwards `all` are their
- * numbers. */
+/* The ranks tell each other which sets of boxes they have free. Afterwards `all` is reused for the
+ * ranks' numbers. */
 tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_setup setup = {.through = c, .why = TT_WHY_SPLIT};
@@ -600,6 +627,8 @@ tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_
     if (!st) {
         c->splits++;
         struct tt_comm_group g = {.members = all, .n = c->size, .me = c->rank};
+        /* The same arithmetic as in a split: the id is equal on all ranks, because all have split
+         * equally often. */
         tutti_status own =
             make_member(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &twin, err);
         if (!own)
@@ -641,7 +670,8 @@ static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_gr
     return st;
 }
 
-/* The id is given by the first member, whose number of parts no other first member shares. */
+/* The id comes from the first member: its world rank and its number of parts, which no other first
+ * member shares. */
 tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret,
                           struct tutti_error *err)
 {

@@ -1,55 +1,54 @@
 /* plans.c - from a problem to the plan that all ranks run: algorithm, options, predicted time, and
  * the hash of the whole plan.
  *
- * Closed forms are planned by each rank alone, without a word to anybody: the network is the same
- * object everywhere (agree.c), the planner counts work instead of timing it and uses only
- * arithmetic that IEEE 754 fixes to the last bit, so that all ranks come to the same plan. That
- * they did is checked: the hash (shape with weights, owners and segments, algorithm, options,
- * network) is in the fingerprint of every call. Nothing is exchanged, so non-blocking calls stay
- * non-blocking.
+ * Each rank plans closed forms alone, without communication: the network is the same object
+ * everywhere (agree.c), the planner counts work instead of timing it, and uses only arithmetic that
+ * IEEE 754 fixes to the last bit, so that all ranks come to the same plan. This is checked: the
+ * hash (shape with weights, owners and segments, algorithm, options, network) is in the fingerprint
+ * of every call. Nothing is exchanged, so non-blocking calls stay non-blocking.
  *
  * Synthesised plans (searches, linear programs, floating-point weights) are made by rank 0 only and
  * handed out:
  *
- *     rank 0   plan, build     note to all: algorithm, options, times, hash       all meet     to each its own slice
- *     others                   take the note                                      all meet     check the slice
+ *     rank 0   plan, build   note to all: algorithm, options, times, hash   barrier   slices
+ *     others                 take the note                                  barrier   check slice
  *
- * A plan of the user (given.c) that fits is handed out in the same way: rank 0 has it, and prices
- * it for the call.
+ * A user's plan (given.c) that fits is handed out the same way: rank 0 has it, and prices it for
+ * the call.
  *
  * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the
- * calls before it, which are the same on all ranks, and on nothing that a rank may forget. */
+ * calls before it, which are the same on all ranks, and on nothing that a rank may drop. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/comm_int.h"
 
-/* What rank 0 tells. Travels. */
+/* What rank 0 says about a plan. Sent between ranks. */
 struct note {
-    int32_t status; /* of planning; then only `why` has a meaning */
+    int32_t status; /* of planning; after a failure only `why` is valid */
     uint32_t pad;
     uint64_t predicted_ps, bound_ps, hash;
-    uint64_t block_bytes;  /* of the packed slices that follow, padded to the longest */
+    uint64_t block_bytes;  /* length of each packed slice that follows, padded to the longest */
     uint32_t origin, pad2; /* enum tt_origin */
     char algo[TT_ALGO_NAME];
     struct tt_options options;
     char why[sizeof((struct tutti_error *)0)->text];
 };
 
-/* One hand-over. */
+/* One hand-over in progress. */
 struct handed {
     struct tt_hand hand;
     struct note note;
     char *all; /* rank 0: packed slices of all ranks */
 };
 
-/* Open addressing; cap is a power of two, or 0. */
+/* A hash table with open addressing; cap is a power of two, or 0. Plans are never removed. */
 struct tt_plans {
     struct tt_agreed **slots;
     size_t cap, n;
 };
 
-/* ---- kept ---- */
+/* ---- the table ---- */
 
 struct tt_plans *tt_comm_plans_make(void)
 {
@@ -89,7 +88,7 @@ static bool is_for(const struct tt_agreed *a, const struct tt_problem *p, const 
            q->ordered == p->ordered && tt_streq(a->asked, asked);
 }
 
-/* The slot that holds the plan, or where it belongs. There is an empty slot. */
+/* The slot that holds the plan, or the empty one where it belongs. At least one slot is empty. */
 static struct tt_agreed **slot_of(const struct tt_plans *t, const struct tt_problem *p,
                                   const char *asked)
 {
@@ -99,6 +98,7 @@ static struct tt_agreed **slot_of(const struct tt_plans *t, const struct tt_prob
     return &t->slots[i];
 }
 
+/* At most half of the slots are used, so that slot_of always ends. */
 static tutti_status make_room(struct tt_plans *t, struct tutti_error *err)
 {
     struct tt_plans larger = {.cap = t->cap ? 2 * t->cap : 64, .n = t->n};
@@ -117,6 +117,7 @@ static tutti_status make_room(struct tt_plans *t, struct tutti_error *err)
 
 /* ---- planning ---- */
 
+/* Only rank 0 makes such a plan: other ranks need not get the same bits. */
 static bool synthesised(const struct tt_algo *al)
 {
     return al->build || al->weighs;
@@ -135,8 +136,8 @@ static struct tt_algo_args args_of(const struct tt_comm *c, const struct tt_agre
     return (struct tt_algo_args){.problem = a->problem, .topo = c->topo, .options = a->options};
 }
 
-/* `content` stands for what depends on the algorithm: the shape of a closed form, all operations of
- * a synthesised one or of a plan of the user, which has no algorithm of ours (NULL). */
+/* `content` stands for what depends on the algorithm: the shape of a closed form; all operations of
+ * a synthesised plan, or of a user's plan, which has no algorithm of ours (NULL). */
 static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al,
                           const struct tt_options *o, uint64_t content)
 {
@@ -152,6 +153,7 @@ static enum tt_origin origin_of(const struct tt_ask *ask, const struct tt_plan *
     return named ? TT_ORIGIN_NAMED : plan->from_tuning ? TT_ORIGIN_TUNING : TT_ORIGIN_PLANNER;
 }
 
+/* Fills *a from this rank's own plan of a closed form. */
 static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *plan,
                                 struct tt_agreed *a, struct tutti_error *err)
 {
@@ -174,6 +176,7 @@ static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *p
 
 /* ---- rank 0: the note and the slices ---- */
 
+/* Blocks of equal length, because the slices are handed out by a scatter. */
 static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **ret,
                              struct tutti_error *err)
 {
@@ -192,7 +195,7 @@ static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **re
     return TUTTI_OK;
 }
 
-/* The planner's schedule for all ranks, and what to tell of it. */
+/* The planner's schedule for all ranks, and what to say about it. */
 static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *ask, struct note *n,
                                  struct tt_sched **ret, struct tutti_error *err)
 {
@@ -212,7 +215,7 @@ static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *a
     return st;
 }
 
-/* The same for a plan of the user. */
+/* The same for a user's plan. */
 static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
                                struct tt_sched **ret, struct tutti_error *err)
 {
@@ -231,7 +234,7 @@ static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, stru
         return st;
     }
     n->predicted_ps = cost.time_ps;
-    /* see cap_bound of plan.c */
+    /* as cap_bound in plan.c: bounds know links, not caches */
     n->bound_ps = bounds.time_ps < cost.time_ps ? bounds.time_ps : cost.time_ps;
     n->origin = TT_ORIGIN_GIVEN;
     n->hash = plan_hash(c, NULL, &n->options, s->hash);
@@ -241,7 +244,7 @@ static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, stru
     return TUTTI_OK;
 }
 
-/* Proved before anybody gets it. */
+/* Proved before any rank gets it. */
 static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n,
                           const struct tt_sched *whole, struct tutti_error *err)
 {
@@ -251,6 +254,7 @@ static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const str
     return tt_comm_admit(c, &a, whole, err);
 }
 
+/* Rank 0: the whole schedule, admitted and packed. On success *ret_all belongs to the caller. */
 static tutti_status plans_prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
                                   char **ret_all, struct tutti_error *err)
 {
@@ -274,7 +278,7 @@ static void note_failure(struct note *n, tutti_status st, const struct tutti_err
 
 /* ---- all ranks ---- */
 
-/* The note is here: the plan's fields, and this rank's slice. */
+/* The note has arrived: takes over the plan's fields and receives this rank's slice. */
 static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct tt_agreed *a,
                                struct tutti_error *err)
 {
@@ -299,7 +303,8 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
     return st;
 }
 
-/* The note goes to all, and all have come for the same one; a refusal of rank 0 is everybody's. */
+/* Sends the note to all and waits until all ranks have come for the same one. A refusal by rank 0
+ * is the result on every rank. */
 static tutti_status plans_spread(struct tt_comm *c, struct handed *x, struct tutti_error *err)
 {
     struct note *n = &x->note;
@@ -311,6 +316,7 @@ static tutti_status plans_spread(struct tt_comm *c, struct handed *x, struct tut
     return st;
 }
 
+/* Collective. Rank 0 may fail to plan; it still sends the note, so that all ranks fail alike. */
 static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a,
                                 struct tutti_error *err)
 {
@@ -327,7 +333,8 @@ static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, str
     return st;
 }
 
-/* A named algorithm says by itself whether it is synthesised: then only rank 0 plans. */
+/* For a named algorithm it is known in advance whether it is synthesised: then only rank 0
+ * plans. */
 static tutti_status plans_decide(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a,
                                  struct tutti_error *err)
 {
@@ -352,6 +359,7 @@ tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_ask *ask,
     if (st)
         return st;
     struct tt_agreed **slot = slot_of(c->plans, &ask->problem, asked), *a = *slot;
+    /* Nothing is stored on failure, so the next call asks again, on all ranks alike. */
     if (!a) {
         a = tt_zalloc(1, sizeof *a);
         st = a && (a->asked = tt_strdup(asked)) ? TUTTI_OK : tt_fail_memory(err, "plan");
@@ -379,7 +387,7 @@ tutti_status tt_comm_plans_slice(const struct tt_comm *c, const struct tt_agreed
     return tt_algo_slice(a->algo, &args, whole ? 0 : c->rank, whole ? c->size : 1, ret, err);
 }
 
-/* Rank 0's prediction in the note. */
+/* Fills in rank 0's prediction only. */
 static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
                           struct tutti_error *err)
 {

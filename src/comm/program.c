@@ -1,11 +1,16 @@
-/* program.c - from a call to a program: this rank's slice of the plan that all agree on (plans.c),
- * compiled, and kept for the next call of the same kind. The least recently used one that nobody
- * holds is replaced. */
+/* program.c - from a call to a program: this rank's slice of the plan that all ranks agree upon
+ * (plans.c), compiled and kept for the next call of the same kind.
+ *
+ *     call --problem_of--> problem --plans_get--> plan --slice--> schedule --compile--> program
+ *
+ * The table holds programs that a request holds, and up to TT_PROGRAMS others, of which the least
+ * recently used is replaced. The lock is held, except in tt_comm_predict, which takes it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/comm_int.h"
 
+/* Does `count` mean one block per rank, rather than the whole vector? */
 static bool blocks(tutti_coll c)
 {
     return c != TUTTI_ALLREDUCE && c != TUTTI_BROADCAST && c != TUTTI_REDUCE && c != TUTTI_BARRIER;
@@ -18,6 +23,7 @@ static bool same_user(const struct tt_userop *a, const struct tt_userop *b)
     return a->fn == b->fn && a->ctx == b->ctx && a->hash == b->hash;
 }
 
+/* Both NULL is equal; one NULL is not. */
 static bool same_blocks(const struct tt_blocks *a, const struct tt_blocks *b, size_t n)
 {
     size_t bytes = n * sizeof *a->send_counts;
@@ -28,6 +34,8 @@ static bool same_blocks(const struct tt_blocks *a, const struct tt_blocks *b, si
            !memcmp(a->recv_counts, b->recv_counts, bytes) && !memcmp(a->recv_at, b->recv_at, bytes);
 }
 
+/* Is the kept program for exactly this kind of call? Buffers do not matter: a program works with
+ * any. */
 static bool program_same(const struct tt_comm *c, const struct tt_kept *k,
                          const struct tt_call *call)
 {
@@ -49,7 +57,7 @@ void tt_comm_algo_of(struct tt_comm *c, tutti_coll coll)
     c->algo_coll = coll;
 }
 
-/* What the call names, or the communicator for this collective. */
+/* The algorithm that the call names, else the communicator's own if it is for this collective. */
 static const char *named_algo(const struct tt_comm *c, const struct tt_problem *p,
                               const char *named)
 {
@@ -61,6 +69,8 @@ static tutti_redop redop_of(const struct tt_call *call)
     return call->user ? TT_REDOP_USER : call->redop;
 }
 
+/* Checks the call and turns it into a problem. Everything that is refused here is refused before
+ * any other rank is involved. */
 static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call,
                                struct tt_problem *ret, struct tutti_error *err)
 {
@@ -96,6 +106,7 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
     if (call->coll == TUTTI_ALL_TO_ALL && __builtin_mul_overflow(total, c->size, &total))
         return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count,
                        c->size);
+    /* Half of the address space is more than any buffer: later sums of bytes cannot overflow. */
     uint64_t bytes;
     if (__builtin_mul_overflow(total, (uint64_t)tt_sched_dtype_bytes(call->dtype) * c->size,
                                &bytes) ||
@@ -151,7 +162,8 @@ void tt_comm_call_reduction(const struct tt_call *call, struct tt_op_desc *op)
         memcpy(op->user, call->user->name, sizeof op->user);
 }
 
-/* What equal calls of all ranks have alike, whatever their plan. */
+/* A hash of what must be equal on all ranks for a call, whatever its plan. Block lengths of an
+ * all-to-all differ between ranks and are left out. */
 static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
 {
     uint64_t facts[] = {c->id,
@@ -168,8 +180,8 @@ static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
     return tt_hash_bytes(0, facts, sizeof facts);
 }
 
-/* The question that a call puts to the planner: the one that the call or the communicator names,
- * else its choice. */
+/* What a call asks the planner: the algorithm that the call or the communicator names, else the
+ * planner's choice. */
 static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, struct tt_ask *ret,
                            struct tutti_error *err)
 {
@@ -185,8 +197,8 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
     if (st)
         return st;
     ask.why.op.count = call->blocks ? UINT64_MAX : call->counts ? ask.problem.count : call->count;
-    /* Lengths differ between ranks, so that nothing may depend on them: the one algorithm that
-     * carries blocks straight. */
+    /* Lengths differ between ranks, so nothing may depend on them: `direct`, the one algorithm that
+     * sends every block straight to its receiver. */
     ask.algo = call->blocks ? "direct" : named_algo(c, &ask.problem, call->algo);
     *ret = ask;
     return TUTTI_OK;
@@ -221,6 +233,7 @@ static tutti_status copy_blocks(const struct tt_comm *c, const struct tt_call *c
     return TUTTI_OK;
 }
 
+/* Fills k for a call; on failure the caller frees what is there. */
 static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k,
                                  struct tutti_error *err)
 {
@@ -232,6 +245,8 @@ static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, 
         st = copy_counts(c, call, k, err);
     if (!st)
         st = copy_blocks(c, call, k, err);
+    /* A synthesised plan brings its slice; a closed form is listed here, and proved if that is
+     * wanted. */
     if (!st && !k->plan->slice)
         st = tt_comm_plans_slice(c, k->plan, &k->own, err);
     if (!st && k->own)
@@ -269,8 +284,8 @@ void tt_comm_kept_free(struct tt_kept *k)
     free(k);
 }
 
-/* A free slot, or the one that was used longest ago and is not held. Grows while fewer than
- * TT_PROGRAMS are not held. */
+/* A free slot, or the least recently used one that is neither held nor running. The table grows
+ * while fewer than TT_PROGRAMS are idle. */
 static tutti_status find_slot(struct tt_comm *c, size_t *ret, struct tutti_error *err)
 {
     size_t best = SIZE_MAX, idle = 0;
@@ -305,7 +320,8 @@ static bool program_fits(const struct tt_comm *c, size_t i, const struct tt_call
     return k && !k->holders && !k->running && program_same(c, k, call);
 }
 
-/* The slot with a program for this call that nobody uses; nkept when there is none. */
+/* The slot of an idle program for this call; nkept if there is none. The last one used is tried
+ * first. */
 static size_t program_find(const struct tt_comm *c, const struct tt_call *call)
 {
     if (program_fits(c, c->recent, call))
@@ -316,6 +332,7 @@ static size_t program_find(const struct tt_comm *c, const struct tt_call *call)
     return c->nkept;
 }
 
+/* Makes the program before a slot is chosen, so that a failure replaces nothing. */
 static tutti_status program_add(struct tt_comm *c, const struct tt_call *call, size_t *ret,
                                 struct tutti_error *err)
 {

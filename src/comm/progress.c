@@ -1,29 +1,30 @@
 /* progress.c - the one way to make progress: rounds, and one description of how to wait between
  * them.
  *
- *     round:  looks in a row found nothing?  --no--> look (the engine does all that has become possible)
+ *     round:  polls in a row found nothing?  --no--> poll (the engine does all that is possible)
  *                      | yes                            ^
  *                      v                                |
  *             spin, yield or sleep, as described -------+
  *
- * Three sorts of threads wait. They differ in their description (struct tt_waiting), which is made
- * here from what is known of the communicator, and in nothing else:
+ * Four kinds of threads wait. They differ only in their description (struct tt_waiting), which is
+ * made here from what is known about the communicator:
  *
- *                      before it sleeps    sleeps                                          lock
- *     blocking call    spins or yields     in the transport, short naps                    held all the time
- *       with a twin    the same            at the door (one host), else bell and socket    held while it looks
- *     helper           -                   at the door (one host), else bell and socket    held while it looks
- *     trainer's thread yields a moment     bell and socket                                 held while it looks
+ *                      before it sleeps   sleeps                                   lock is held
+ *     blocking call    spins or yields    in the transport, briefly                all the time
+ *       with a twin    the same           at the door (*), else bell and socket    while it polls
+ *     helper           -                  at the door (*), else bell and socket    while it polls
+ *     trainer's thread yields a moment    at bell and socket                       while it polls
+ *                                         (*) if all ranks share one host
  *
- * Looking pays where the answer is microseconds away. Much data through a descriptor is a long row
- * of waits, each as long as a piece is under way: there a call sleeps at once when cores are
- * shared, and soon when they are not. Nothing is lost, because the kernel receives meanwhile. Where
- * there is neither a descriptor nor a door (both at once, MPI, a door that is taken) the naps
- * double up to a millisecond.
+ * Polling pays where the answer is microseconds away. A large transfer through a descriptor is a
+ * long series of waits, each as long as one piece takes: there a call sleeps at once if cores are
+ * shared, and soon if they are not. Nothing is lost, because the kernel receives meanwhile. Where
+ * there is neither a descriptor nor a door (both kinds of links at once, MPI, a door that is
+ * taken), sleeps double up to a millisecond.
  *
- * What moves for others is work, and keeps a thread awake; deadlines are about what moves for the
- * own communicator, and of messages about what moves for messages: one that never comes is overdue
- * although a collective goes on. */
+ * Progress for others is work too, and keeps a thread awake. Deadlines, however, count what moves
+ * for the own communicator, and deadlines of messages what moves for messages: a message that never
+ * comes is overdue even while a collective goes on. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -32,6 +33,8 @@
 
 #include "comm/comm_int.h"
 
+/* Numbers of polls: before sleeping with a dedicated core or a shared one, the same for large
+ * transfers through a descriptor, and between two checks of verdict and deadline. */
 enum {
     SPINS = 2000,
     YIELDS = 100,
@@ -40,9 +43,10 @@ enum {
     MUCH_YIELDS = 1,
     STILL = 64
 };
-/* In ns. A call's sleeps when it has an idle callback. How long those yield that have no
- * descriptor: the trainer's thread; a call with a twin, as long as it would in the transport. Naps
- * without descriptor. The longest sleep. */
+/* In ns. IDLE_WAIT: a call's longest sleep if it has an idle callback. PUMP_AWAKE, CALL_AWAKE,
+ * CALL_AWAKE_OVER: how long threads without a descriptor yield before they sleep: the trainer's
+ * thread; a call with a twin, as long as it would in the transport, and less on shared cores.
+ * NAP_MIN, NAP_MAX: sleeps without a descriptor. HEAR: the longest sleep. */
 enum { IDLE_WAIT = 200000, PUMP_AWAKE = 100000, CALL_AWAKE = 1000000, CALL_AWAKE_OVER = 200000 };
 enum { NAP_MIN = 40000, NAP_MAX = 1000000, HEAR = 500000000 };
 
@@ -105,8 +109,8 @@ void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx)
     c->idle_ctx = ctx;
 }
 
-/* After a verdict buffers are their owners' again: the transport must not write what still comes
- * for them. */
+/* After a verdict the buffers belong to their owners again: the transport must not write to them,
+ * so the engine is not polled. */
 bool tt_comm_progress(struct tt_comm *c)
 {
     bool moved = !c->failed && tt_exec_engine_progress(c->engine);
@@ -117,8 +121,8 @@ bool tt_comm_progress(struct tt_comm *c)
     return moved;
 }
 
-/* A wait that spins reads the clock when it is about to sleep. One that yields reads it at once:
- * others may have the core for long. */
+/* Counts a poll. A wait that spins reads the clock only when it is about to sleep. One that yields
+ * reads it at once, because other threads may have the core for long. */
 static void progress_count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 {
     uint64_t at =
@@ -136,7 +140,8 @@ static void progress_count(const struct tt_comm *c, struct tt_waiting *w, bool m
     }
 }
 
-/* The trainer's thread takes turns with calls. The helper comes after them: they do its work. */
+/* The trainer's thread takes turns with calls. The helper comes after them, because they do its
+ * work. */
 static void progress_enter(struct tt_comm *c)
 {
     if (!c->pumped) {
@@ -148,8 +153,8 @@ static void progress_enter(struct tt_comm *c)
     tt_comm_enter(c);
 }
 
-/* A call lets go of the lock when a twin's thread may want it: whoever gets the core may be that
- * one. */
+/* A call releases the lock while it yields if a twin's thread may want it: the thread that gets the
+ * core may be that one. */
 static void progress_yield(struct tt_comm *c, const struct tt_waiting *w)
 {
     bool apart = w->call && c->shared->users > 1;
@@ -160,6 +165,7 @@ static void progress_yield(struct tt_comm *c, const struct tt_waiting *w)
         tt_comm_apart_end(c, w->collective);
 }
 
+/* A call holds the lock already; a thread takes it for this poll. */
 static void progress_look(struct tt_comm *c, struct tt_waiting *w)
 {
     if (w->call) {
@@ -175,14 +181,16 @@ static void progress_look(struct tt_comm *c, struct tt_waiting *w)
     tt_comm_unlock(c);
 }
 
-/* Nothing was finished since its last look: it may sleep. After it has said that it does. */
+/* May it sleep, because nothing was finished since its last poll? Call after w->sleep is set: a
+ * thread that finishes something stores `told` first and then reads `sleep`, so one of the two sees
+ * the other (both are sequentially consistent). */
 static bool nothing_new(struct tt_comm *c, const struct tt_waiting *w)
 {
     return !atomic_load(&w->stop) && tt_comm_news_told(c) == w->heard;
 }
 
-/* Until a peer rings the door, with the lock, which is given back. Peers ring only after this rank
- * has said that it sleeps, so it looks once more after saying so. */
+/* Sleeps until a peer rings the door. Enters with the lock held and releases it. Peers ring only
+ * after this rank has announced that it sleeps, so it polls once more after the announcement. */
 static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
 {
     atomic_store(&w->sleep, TT_AT_DOOR);
@@ -197,7 +205,7 @@ static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
     atomic_store(&c->shared->dozing, false);
 }
 
-/* Until the bell rings or the network has news; without the lock. */
+/* Sleeps until the bell rings or the socket is readable; without the lock. */
 static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
 {
     struct pollfd p[2] = {{.fd = w->bell, .events = POLLIN},
@@ -205,9 +213,11 @@ static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
     uint64_t nap = w->naps < 16 ? w->nap_ns << w->naps : w->nap_max_ns, rings;
     uint64_t ns = !w->working ? w->quiet_ns : nap < w->nap_max_ns ? nap : w->nap_max_ns;
     ns = w->call && ns > w->wait_ns ? w->wait_ns : ns;
+    /* Without a bell no thread can end the sleep: keep it short. */
     ns = w->bell < 0 && ns > NAP_MAX ? NAP_MAX : ns;
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     atomic_store(&w->sleep, TT_AT_BELL);
+    /* A request may have been started since the last poll. */
     bool same = w->working || w->failed || !atomic_load(&c->started);
     w->naps += w->working;
     if (nothing_new(c, w) && same && ppoll(p, 2, ns ? &ts : NULL, NULL) > 0 &&
@@ -216,13 +226,13 @@ static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
     atomic_store(&w->sleep, TT_AWAKE);
 }
 
-/* Until when a call waits. */
+/* The deadline of a call; threads have none. */
 static uint64_t deadline_of(const struct tt_comm *c, const struct tt_waiting *w)
 {
     return w->call && w->since_ns ? tt_comm_deadline(c, 0, w->since_ns) : UINT64_MAX;
 }
 
-/* Before a sleep: is there a verdict, has the deadline passed? The helper does not ask: what fails
+/* Before a sleep: is there a verdict, has the deadline passed? The helper does not check: a failure
  * stays for the next test or wait. */
 static tutti_status progress_check(struct tt_comm *c, const struct tt_waiting *w)
 {
@@ -236,7 +246,8 @@ static tutti_status progress_check(struct tt_comm *c, const struct tt_waiting *w
     return !st && tt_now_ns() >= deadline_of(c, w) ? TUTTI_ERR_TIMEOUT : st;
 }
 
-/* A thread, which does not hold the lock. */
+/* For a thread, which does not hold the lock. Only one thread can sleep at the door; the others use
+ * bells. */
 static void sleep_thread(struct tt_comm *c, struct tt_waiting *w)
 {
     if (w->working && w->door && !atomic_exchange(&c->shared->dozing, true)) {
@@ -247,7 +258,7 @@ static void sleep_thread(struct tt_comm *c, struct tt_waiting *w)
     }
 }
 
-/* A call with a twin, whose threads must be able to start their requests meanwhile, and may finish
+/* For a call with a twin, whose threads must be able to start requests meanwhile and may finish
  * this one. */
 static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
 {
@@ -266,6 +277,7 @@ static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
     tt_comm_bell_give(c->shared, w->bell);
 }
 
+/* The polls have found nothing for long enough: check, call the idle callback, sleep. */
 static tutti_status progress_rest(struct tt_comm *c, struct tt_waiting *w)
 {
     uint64_t deadline = deadline_of(c, w), until;
@@ -285,7 +297,7 @@ static tutti_status progress_rest(struct tt_comm *c, struct tt_waiting *w)
     return TUTTI_OK;
 }
 
-/* Has it looked often and long enough? */
+/* Has it polled often and long enough? */
 static bool tired(const struct tt_waiting *w)
 {
     return w->idle >= w->looks &&
@@ -297,7 +309,7 @@ tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
     tutti_status st = TUTTI_OK;
     if (tired(w))
         st = progress_rest(c, w);
-    else if (w->beside && w->still && w->still % STILL == 0) /* others may keep it awake */
+    else if (w->beside && w->still && w->still % STILL == 0) /* work of others keeps it awake */
         st = progress_check(c, w);
     else if (w->idle && (w->yield || w->idle >= w->looks))
         progress_yield(c, w);
@@ -306,6 +318,7 @@ tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
     return st;
 }
 
+/* `sleep` was stored before the sleeper checked for news; see nothing_new. */
 void tt_comm_waiting_wake(struct tt_comm *c, struct tt_waiting *w)
 {
     uint64_t one = 1;
@@ -313,7 +326,7 @@ void tt_comm_waiting_wake(struct tt_comm *c, struct tt_waiting *w)
     if (sleep == TT_AT_DOOR)
         tt_direct_rouse(c->wire.direct);
     if (sleep == TT_AT_BELL && w->bell >= 0 && write(w->bell, &one, sizeof one) < 0)
-        assert(errno == EAGAIN); /* it has been rung already */
+        assert(errno == EAGAIN); /* its counter is full: it has been rung */
 }
 
 void tt_comm_pump_begin(struct tt_comm *c)
@@ -321,6 +334,7 @@ void tt_comm_pump_begin(struct tt_comm *c)
     c->pumped = true;
 }
 
+/* Never blocks: if another thread holds the lock, that thread makes progress. */
 void tt_comm_pump(struct tt_comm *c)
 {
     if (!tt_comm_enter_now(c))

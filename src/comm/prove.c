@@ -1,19 +1,19 @@
 /* prove.c - the gate between a plan and its first use on a communicator: with TUTTI_VERIFY=1 the
  * whole schedule is proved, with TUTTI_DUMP rank 0 writes it (dump.c).
  *
- * A rank that runs a closed-form algorithm lists only its own slice; here it lists all ranks as
- * well and compares its slice with the whole, so that what is proved and written is what runs.
- * Every rank proves alone: equal schedules give equal verdicts (beyond 512 ranks but for the
- * fingerprints' error probability). A plan that rank 0 hands out is proved by rank 0 before it
- * does; its refusal is everybody's. A plan passes once per communicator; its key is remembered. */
+ * A rank that runs a closed-form algorithm lists only its own slice. Here it also lists all ranks
+ * and compares its slice with the whole, so that what is proved and written is what runs. Every
+ * rank proves alone: equal schedules give equal results (beyond 512 ranks up to the fingerprints'
+ * error probability). A plan that rank 0 hands out is proved by rank 0 before; its refusal is the
+ * result on all ranks. A plan passes once per communicator; its key is remembered. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "comm/comm_int.h"
 #include "verify/verify.h"
 
-/* Equal keys: the same problem, algorithm and options, and with the communicator's one topology the
- * same schedule. */
+/* Equal keys mean the same problem, algorithm and options, and, with the communicator's one
+ * topology, the same schedule. */
 static uint64_t key_of(const struct tt_agreed *a)
 {
     const struct tt_problem *p = &a->problem;
@@ -34,6 +34,7 @@ static bool has_passed(const struct tt_comm *c, uint64_t key)
     return false;
 }
 
+/* Are rank's operations the same, bit by bit? */
 static bool same_slice(const struct tt_sched *a, const struct tt_sched *b, uint32_t rank)
 {
     struct tt_slice x = tt_sched_slice(a, rank), y = tt_sched_slice(b, rank);
@@ -74,7 +75,7 @@ tutti_status tt_comm_prove(const struct tt_sched *whole, const struct tt_sched *
     return TUTTI_OK;
 }
 
-/* Proves and writes what all ranks do; `mine` holds at least this rank. */
+/* Proves and writes the schedule of all ranks; `mine` holds at least this rank's slice. */
 static tutti_status witness(struct tt_comm *c, const struct tt_agreed *a,
                             const struct tt_sched *mine, struct tutti_error *err)
 {

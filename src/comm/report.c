@@ -1,7 +1,7 @@
-/* report.c - who is slow: what this rank saw of each peer, in words. "Arrived late" is time before
- * anything of a request came from a peer (it was computing); "sent slowly" is the rate at which
- * what it had sent came in, beside what the planner assumed. report_all.c does better: it has
- * everybody's notes. */
+/* report.c - what this rank saw of each peer, as text. "Arrived late" is the time before anything
+ * of a request came from a peer (it was computing); "sent slowly" is the rate at which its data
+ * came in, compared with what the planner assumed. report_all.c is more precise: it has the notes
+ * of all ranks. */
 #include "comm/comm_int.h"
 
 struct worst {
@@ -10,7 +10,7 @@ struct worst {
     double slow_rate;
 };
 
-/* What the engine, direct access and the transport saw of a peer. */
+/* What the engine, direct access and the transport measured about a peer. */
 static void seen_of(struct tt_comm *c, uint32_t r, struct tt_peer_stats *ret, double *ret_rate)
 {
     struct tt_link_stats link;

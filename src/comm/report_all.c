@@ -1,9 +1,11 @@
-/* report_all.c - TUTTI_REPORT=1: who was slow, from everybody's notes, printed by rank 0 on
+/* report_all.c - TUTTI_REPORT=1: which ranks were slow, from the notes of all, printed by rank 0 on
  * standard error when a communicator closes. This is the one place where the library prints,
- * because the variable asks it to.
+ * because the variable asks for it.
  *
- * Beginning and ending are collective: some barriers to compare the clocks, at the end a gather of
- * the notes. The notes themselves cost three clock readings per call and nothing on the wire. */
+ *     begin:  barriers, then notes in every call        end:  barriers, gather, find.c, print
+ *
+ * Begin and end are collective: some barriers to compare the clocks, and at the end a gather of the
+ * notes. Notes cost three clock readings per call and no communication. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +13,12 @@
 #include "comm/report.h"
 
 enum { ROWS = 64, MIN_CALLS = 16 };
-static const uint64_t WORK = 1 << 26; /* rank x rank x call, at most */
+/* limit of rank x rank x call: find.c takes time proportional to that */
+static const uint64_t WORK = 1 << 26;
 
 /* ---- notes ---- */
 
+/* Several barriers: the one with the least delay bounds the difference of clocks best. */
 static tutti_status report_all_beat(struct tt_comm *c, struct tt_log_beat *beats)
 {
     tutti_status st = TUTTI_OK;
@@ -63,12 +67,14 @@ tutti_status tt_comm_report_begin(struct tt_comm *c, struct tutti_error *err)
 
 /* ---- gathering ---- */
 
-/* Rank r's part of what is gathered: beats, calls, links. */
+/* How rank r's contribution to the gather is laid out: beats, calls, links. The same on all
+ * ranks. */
 struct parts {
     uint32_t calls;
     size_t calls_at, links_at, bytes;
 };
 
+/* All ranks have made the same number of calls, so all compute the same layout. */
 static struct parts parts_of(const struct tt_comm *c, uint32_t seen)
 {
     struct parts p = {.calls = seen < TT_LOG_CALLS - 1 ? seen : TT_LOG_CALLS - 1};
@@ -81,6 +87,8 @@ static struct parts parts_of(const struct tt_comm *c, uint32_t seen)
     return p;
 }
 
+/* Fills this rank's contribution: its last calls, and its links without what was sent before the
+ * notes began. */
 static void report_all_fill(struct tt_comm *c, const struct tt_log *l, uint32_t last,
                             const struct parts *p, char *mine)
 {
@@ -215,6 +223,8 @@ static bool tables_make(uint32_t n, const struct parts *p, struct tables *t)
     return t->beats && t->log && t->links && t->same_clock && t->rank && t->scratch;
 }
 
+/* Rank 0: sorts the contributions into tables, evaluates them and prints. Without memory there is
+ * no report. */
 static void report_all_conclude(const struct tt_comm *c, const struct parts *p, const char *all,
                                 uint32_t seen)
 {
@@ -248,6 +258,7 @@ void tt_comm_report_drop(struct tt_comm *c)
     c->log = NULL;
 }
 
+/* Called while closing, before the barrier there. After a failure there is no report. */
 void tt_comm_report_end(struct tt_comm *c)
 {
     struct tt_log *l = c->log;

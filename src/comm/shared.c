@@ -1,19 +1,22 @@
-/* shared.c - the one lock of the communicators that share wires and engine, and who is woken.
+/* shared.c - the one lock of the communicators that share transport and engine, and which threads
+ * are woken.
  *
- * A communicator and its twins have one engine, which one thread at a time uses. Whoever looks at
- * it does what has become possible for all of them, so that a thread which sleeps may find its
- * request done by another one:
+ * A communicator and its twins have one engine, which one thread at a time uses. A thread that
+ * polls it makes progress for all of them, so a sleeping thread may find its request done by
+ * another one:
  *
  *     trainer's thread   start |...sleeps....................| test: done
- *     a caller's thread         call | look, look: both done | unlock: wakes the other
+ *     a caller's thread         call | poll, poll: both done | unlock: wakes the other
  *
- * The lock is not a communicator's own any more, so that a collective call cannot keep it until it
- * ends: another rank may be in its trainer first. It leaves the lock to whoever wants it, and
- * sleeps without it, but no other call on its communicator begins meanwhile. A communicator without
- * twins keeps the lock: nobody could want it but other calls on it, and its helper.
+ * The lock does not belong to one communicator, so a collective call must not keep it until it
+ * ends: another rank may be in its trainer first. The call lets other threads have the lock and
+ * sleeps without it, but no other call on its communicator may begin meanwhile. A communicator
+ * without twins keeps the lock: only other calls on it, and its helper, could want it.
  *
- * Invariant: a sleeper says that it sleeps, then looks whether anything was finished since its last
- * look (`told`); whoever has finished something says so, then looks who sleeps. */
+ * Invariant: a sleeper announces that it sleeps, then checks whether anything was finished since
+ * its last poll (`told`); a thread that has finished something publishes `told`, then checks for
+ * sleepers. All four accesses are sequentially consistent, so at least one of the two sees the
+ * other and no wake-up is lost. */
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -56,6 +59,8 @@ bool tt_comm_has_twin(struct tt_comm *c)
 
 /* ---- the lock ---- */
 
+/* `wanted` counts waiters only when the lock is not free, so the fast path has no shared write but
+ * the mutex. */
 void tt_comm_enter(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
@@ -66,7 +71,7 @@ void tt_comm_enter(struct tt_comm *c)
     atomic_fetch_sub(&s->wanted, 1);
 }
 
-/* A mutex alone would let the thread that has just given it back take it again and again. */
+/* A mutex alone would let the thread that has just released it take it again and again. */
 void tt_comm_enter_last(struct tt_comm *c)
 {
     while (atomic_load(&c->shared->wanted))
@@ -90,6 +95,7 @@ void tt_comm_lock(struct tt_comm *c)
     }
 }
 
+/* Wakes sleepers for what was finished under the lock, and calls that queue for their turn. */
 void tt_comm_unlock(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
@@ -100,6 +106,7 @@ void tt_comm_unlock(struct tt_comm *c)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* `calling` keeps other calls out (tt_comm_lock) while the lock is free. */
 void tt_comm_apart_begin(struct tt_comm *c, bool collective)
 {
     c->calling = c->calling || collective;
@@ -114,6 +121,7 @@ void tt_comm_apart_end(struct tt_comm *c, bool collective)
 
 void tt_comm_give_way(struct tt_comm *c, bool collective)
 {
+    /* Relaxed: a missed waiter is noticed in the next round. */
     if (!atomic_load_explicit(&c->shared->wanted, memory_order_relaxed))
         return;
     tt_comm_apart_begin(c, collective);
@@ -122,7 +130,7 @@ void tt_comm_give_way(struct tt_comm *c, bool collective)
     tt_comm_apart_end(c, collective);
 }
 
-/* ---- who is woken ---- */
+/* ---- which threads are woken ---- */
 
 void tt_comm_sleepers_add(struct tt_comm *c, struct tt_waiting *w)
 {
@@ -138,6 +146,7 @@ void tt_comm_sleepers_remove(struct tt_comm *c, struct tt_waiting *w)
     *at = w->next;
 }
 
+/* Bells are kept for reuse, because a call may sleep often. */
 int tt_comm_bell_take(struct tt_shared *s)
 {
     return s->nbells ? s->bells[--s->nbells] : tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -151,15 +160,17 @@ void tt_comm_bell_give(struct tt_shared *s, int bell)
         tt_fd_close(bell);
 }
 
-/* Without twins the helper hears of what comes through a descriptor. In shared memory what a caller
- * has finished may have been what the next operation in the queue, which is the helper's, waited
- * for. */
+/* Without twins the helper learns from its descriptor what arrives. In shared memory, though, what
+ * a caller has finished may be what the next operation in the queue, which is the helper's, was
+ * waiting for. */
 void tt_comm_sleepers_tell(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
     uint64_t finished = tt_exec_engine_finished(c->engine);
     if (finished == atomic_load_explicit(&s->told, memory_order_relaxed))
         return;
+    /* news_lock: a joiner that has compared `told` but does not wait yet must not miss the
+     * broadcast. */
     pthread_mutex_lock(&s->news_lock);
     atomic_store(&s->told, finished);
     if (s->joiners)

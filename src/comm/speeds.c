@@ -1,15 +1,17 @@
 /* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or
- * ~/.cache/tutti/speeds. Rank 0 reads and writes it.
+ * ~/.cache/tutti/speeds. Rank 0 reads and writes the file.
  *
  *     tutti speeds 3
- *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <taken> <memory: box, segment, each point; unused ones are 0> <check>
+ *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <taken>
+ *           <memory: box, segment, each point; unused ones are 0> <check>          (one line)
  *
- * One line for each network met lately, the newest first; bytes/s, picoseconds, femtoseconds per
- * byte. The key is a hash of all that the figures depend on: rank by rank the host and its address,
- * the transport, the cores, the network namespace. A line that is damaged (its check is a hash of
- * the rest), older than a day (a minute, if others used the machine meanwhile) or of another user
- * is as good as none; writers replace the whole file at once, and lose at worst what another one
- * wrote at the same moment. No figure is worth a failure: everything here may fail in silence. */
+ * There is one line for each network seen lately, the newest first; in bytes/s, picoseconds,
+ * femtoseconds per byte. The key is a hash of everything that the figures depend on: rank by rank
+ * the host and its address, the transport, the cores, the network namespace. A line is ignored if
+ * it is damaged (its check is a hash of the rest) or older than a day (a minute, if other processes
+ * used the machine meanwhile), and so is a file of another user. Writers replace the whole file at
+ * once, and at worst lose what another one wrote at the same moment. No figure is worth a failure:
+ * errors here are ignored. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,15 +29,15 @@
 enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 10 + 4 * TT_MEMORY_POINTS };
 static const char HEAD[] = "tutti speeds 3\n";
 static const uint64_t DAY_S = 86400, MINUTE_S = 60;
-/* no figure is beyond this: sums with them cannot overflow */
+/* No figure is larger, so sums of figures cannot overflow. */
 static const uint64_t LARGEST = 1000000000000000;
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
 
-/* Namespaces come and go (containers, the lab) and their inode numbers with them; this number is
- * never used twice. 0: an older kernel. */
+/* An id of the network namespace. Namespaces come and go (containers, the lab) and their inode
+ * numbers are reused; this number never is. 0: an older kernel. */
 static uint64_t network(void)
 {
     uint64_t cookie = 0;
@@ -83,7 +85,7 @@ bool tt_comm_speeds_path(char *buf, size_t cap)
     return n > 0 && (size_t)n < cap;
 }
 
-/* The two innermost directories, when they are missing. */
+/* Creates the two innermost directories if they are missing. */
 static void make_directories(const char *path)
 {
     char dir[TT_SPEEDS_PATH];
@@ -101,11 +103,13 @@ static void make_directories(const char *path)
 
 /* ---- lines ---- */
 
+/* One line of the file. */
 struct entry {
     uint64_t key, time_s;
     struct tt_speeds speeds;
 };
 
+/* Pointers to all figures, in the order of the file; reading and writing share it. */
 static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
 {
     uint64_t *all[] = {
@@ -135,7 +139,7 @@ static void write_line(const struct entry *e, char *line)
     snprintf(line + n, (size_t)(LINE - n), " %016" PRIx64 "\n", tt_hash_bytes(1, line, (size_t)n));
 }
 
-/* What a line says is right when writing it again gives the same line. */
+/* A line is valid if writing it again gives the same line. */
 static bool read_line(const char *line, struct entry *ret)
 {
     struct entry e = {0};
@@ -158,13 +162,15 @@ static bool read_line(const char *line, struct entry *ret)
     return true;
 }
 
+/* A time in the future, beyond a minute of clock error, is not trusted. */
 static bool is_young(const struct entry *e, uint64_t now_s)
 {
     uint64_t life_s = e->speeds.taken > TT_TAKEN_MOST ? MINUTE_S : DAY_S;
     return e->time_s <= now_s + 60 && e->time_s + life_s > now_s;
 }
 
-/* The file's bytes, if it is ours; *text is empty otherwise. */
+/* The contents of the file if it belongs to this user and has our first line; empty otherwise.
+ * O_NONBLOCK: a FIFO must not block us. */
 static void read_file(const char *path, char *text)
 {
     struct stat st;
@@ -179,7 +185,7 @@ static void read_file(const char *path, char *text)
         text[0] = '\0';
 }
 
-/* Fills ret with the young entries, at most ENTRIES. */
+/* Fills ret with the valid young entries, at most ENTRIES; returns how many. */
 static size_t read_entries(const char *path, struct entry *ret)
 {
     char *text = tt_alloc(FILE_BYTES, 1);
@@ -230,6 +236,7 @@ static bool write_file(const char *path, const struct entry *all, size_t n)
     return ok;
 }
 
+/* The new entry comes first; an older one with the same key is dropped. */
 void tt_comm_speeds_save(uint64_t key, const struct tt_speeds *s)
 {
     char path[TT_SPEEDS_PATH];

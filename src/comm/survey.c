@@ -1,10 +1,10 @@
-/* survey.c - hosts and ranks, looked at without opening a communicator, whose opening would fail at
+/* survey.c - examines hosts and ranks without opening a communicator, because opening would fail at
  * the first thing that does not work.
  *
  * The ranks meet as usual (boot) and stay connected to rank 0 only. Each tries to reach every other
- * one's listener, beginning behind itself so that not all knock at one door; the errno of each
- * attempt goes into a table that all get. Every attempt has its share of the deadline: the whole
- * ends in time also when a firewall swallows everything. */
+ * rank's listener, starting after its own rank so that not all probe the same one; the errno of
+ * each attempt goes into a table that all ranks get. Every attempt has its share of the deadline,
+ * so the survey ends in time even if a firewall drops everything. */
 #include "comm/survey.h"
 
 #include <sched.h>
@@ -16,6 +16,7 @@
 #include "comm/comm_int.h"
 #include "transport/check.h"
 
+/* The checks are those of transport, then boot, then the protection; i counts through all three. */
 bool tt_comm_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret)
 {
     struct tt_check skipped;
@@ -35,7 +36,7 @@ bool tt_comm_host_check(const struct tt_comm_config *c, size_t i, struct tt_chec
     return true;
 }
 
-/* The number behind `name` in /proc/meminfo, in bytes; 0: not there. */
+/* The number after `name` in /proc/meminfo, in bytes; 0: not there. */
 static uint64_t meminfo(const char *name)
 {
     char line[128];
@@ -76,7 +77,7 @@ static uint32_t failed_checks(const struct tt_comm_config *c)
     return failed;
 }
 
-/* A row of the table. */
+/* Fills one row of the table. The attempts together take half of the deadline at most. */
 static void knock(struct tt_boot *b, uint64_t timeout_ns, int32_t *row)
 {
     const struct tt_boot_config *c = tt_boot_config(b);

@@ -1,25 +1,25 @@
-/* survey.h - what can be said about the hosts and ranks of a job before (and without) opening a
- * communicator: diagnosis. */
+/* survey.h - diagnosis: what can be said about the hosts and ranks of a job without opening a
+ * communicator. */
 #ifndef TT_SURVEY_H
 #define TT_SURVEY_H
 
 #include "comm/comm.h"
 
-/* This host. The i-th check; false past the last one. May start child processes. */
+/* Checks of this host: the i-th one; false past the last. May start child processes. */
 bool tt_comm_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret);
 enum { TT_HOST_CHECKS_MAX = 32 };
 struct tt_host {
     char name[TT_BOOT_HOST], kernel[64], isa[16];
-    uint32_t cores, online; /* that this process may use; that there are */
+    uint32_t cores, online; /* that this process may use; that exist */
     uint64_t memory_bytes, available_bytes;
 };
 void tt_comm_host_look(struct tt_host *ret);
 
-/* One rank as all know it. Fixed size: it travels. */
+/* One rank as all ranks know it. Fixed size: it is sent. */
 struct tt_survey_rank {
     struct tt_boot_peer peer;
     struct tt_host host;
-    uint32_t failed; /* bit i: check i */
+    uint32_t failed; /* bit i: check i failed */
 };
 struct tt_survey {
     uint32_t ranks, rank;
@@ -27,12 +27,12 @@ struct tt_survey {
     int32_t *reach; /* [from][to]: 0 or errno of a connection attempt */
     bool tcp_only;
 };
-/* Collective: all ranks of the job meet, each tries its host's checks and a connection to every
- * other one, all learn everything, and part again: a communicator can be opened at the same
+/* Collective: all ranks of the job meet; each runs its host's checks and tries a connection to
+ * every other rank; all get all results and part again. A communicator can be opened at the same
  * rendezvous afterwards. */
 tutti_status tt_comm_survey_make(const struct tt_comm_config *c, struct tt_survey **ret,
                                  struct tutti_error *err);
 void tt_comm_survey_free(struct tt_survey *s); /* accepts NULL */
-/* "shm" or "tcp": what a communicator would use between two ranks. */
+/* "shm" or "tcp": what a communicator would use between two ranks; "self" for a == b. */
 const char *tt_comm_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b);
 #endif

@@ -1,6 +1,6 @@
-/* tell.c - what a communicator writes to the log: warnings of variables that nobody knows, how it
- * was opened, which plan a kind of call got, why it failed. Once each; nothing is formatted unless
- * its level is wanted. And to the launcher: who is to blame. */
+/* tell.c - what a communicator writes to the log: warnings about unknown variables, how it was
+ * opened, which plan a kind of call got, why it failed. Each is written once; nothing is formatted
+ * unless its level is wanted. Also what it tells the launcher: which rank is to blame. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static uint32_t world_rank(const struct tt_comm *c)
     return c->members[c->rank];
 }
 
-/* Rank 0, once in the life of its process. */
+/* By rank 0, once in the life of its process. */
 static void warn_of_variables(const struct tt_comm *c)
 {
     static _Atomic bool warned;
@@ -77,8 +77,8 @@ void tt_comm_tell_plan(const struct tt_comm *c, const struct tt_agreed *a)
                  tt_format_time(a->bound_ps, bound, sizeof bound), a->hash);
 }
 
-/* The program hears of it nowhere else, unless it has ended the job itself. Calls that did not
- * match have left wrong results, with which the job must not end as if all were well. */
+/* The program learns of it nowhere else, unless it ended the job itself. Mismatched calls have left
+ * wrong results, so the launcher is told: the job must not end as if it had succeeded. */
 void tt_comm_tell_close(const struct tt_comm *c)
 {
     struct tt_verdict v;
@@ -120,7 +120,7 @@ void tt_comm_tell_verdict(const struct tt_comm *c, const struct tt_verdict *v)
                   tt_boot_config(c->world->boot)->size, v->text);
 }
 
-/* Short: every rank has the reason and says it. */
+/* Short, because every rank has the reason and prints it. */
 void tt_comm_tell_refusal(const struct tt_world *w, const char *what, const char *name)
 {
     uint32_t size = tt_boot_config(w->boot)->size;

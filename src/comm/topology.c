@@ -1,7 +1,7 @@
-/* topology.c - the network a communicator plans on: the file or spec it was given, else hosts as
- * found with measured speeds. The first communicator of a job compares it (agree.c); splits that
- * hold all ranks in the same order use the same object, so that no file is read twice, and other
- * splits use hosts as found.
+/* topology.c - the network that a communicator plans on: the file or spec it was given, else hosts
+ * as found with measured speeds. The first communicator of a job compares it (agree.c). Splits that
+ * hold all ranks in the same order use the same object, so that no file is read twice; other splits
+ * use hosts as found.
  *
  *     one host                 several hosts
  *     0  1  2  3               0  1    2  3       ranks
@@ -22,6 +22,8 @@ struct hosts {
     uint32_t *ranks; /* ranks per host */
 };
 
+/* Numbers the hosts in order of their first rank. With TCP or MPI everywhere each rank is a host of
+ * its own. */
 static tutti_status find_hosts(const struct tt_comm *c, struct hosts *h, struct tutti_error *err)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
@@ -41,6 +43,7 @@ static tutti_status find_hosts(const struct tt_comm *c, struct hosts *h, struct 
     return TUTTI_OK;
 }
 
+/* Half of the latency: a message between two ranks crosses two such links. */
 static tutti_status topology_add(struct tt_topo *t, uint32_t a, uint32_t b,
                                  const struct tt_speed *s, struct tutti_error *err)
 {
@@ -54,7 +57,8 @@ static tutti_status add_links(const struct tt_comm *c, const struct hosts *h, st
                               struct tutti_error *err)
 {
     uint32_t next = c->size, net = c->size + t->switches - 1;
-    uint32_t *top = tt_alloc(h->n, sizeof *top); /* what stands for the host towards the network */
+    /* the vertex that stands for the host towards the network */
+    uint32_t *top = tt_alloc(h->n, sizeof *top);
     tutti_status st = top ? TUTTI_OK : tt_fail_memory(err, "hosts");
     for (uint32_t i = 0; !st && i < h->n; i++)
         top[i] = h->ranks[i] > 1 ? next++ : UINT32_MAX;
@@ -99,7 +103,7 @@ static tutti_status as_found(struct tt_comm *c, struct tt_topo **ret, struct tut
     return st;
 }
 
-/* All ranks of the job in their own order: the network that was given is theirs. */
+/* Does c hold all ranks of the job in their own order? Then the given network is for c. */
 static bool is_world(const struct tt_comm *c)
 {
     if (c->size != tt_boot_config(c->world->boot)->size)

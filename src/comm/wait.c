@@ -1,6 +1,12 @@
-/* wait.c - starting, waiting in a call (by rounds: progress.c), and failing. At the deadline a wait
- * asks the watch which rank is to blame and takes its answer, a second later at the latest. After a
- * verdict the communicator is condemned: every later call answers the same error at once. */
+/* wait.c - starting, waiting in a call (by rounds: progress.c), and failing.
+ *
+ *     await: ask --done--> OK
+ *             | in progress: round --deadline--> late: report to the watch, await its verdict
+ *             | failed     : broken: the same for what the engine found
+ *
+ * At the deadline a wait asks the watch which rank is to blame and takes its answer, a second later
+ * at the latest. After a verdict the communicator has failed: every later call returns the same
+ * error at once. Calls and requests hold the lock here; tt_comm_refuse takes it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,11 +14,12 @@
 
 #include "comm/comm_int.h"
 
+/* How long to wait for a verdict; after that this rank decides alone. */
 static const uint64_t grace_ns = 900000000;
 
 tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err)
 {
-    if (!c->failed) /* a verdict stays */
+    if (!c->failed) /* a verdict is never replaced */
         c->last = *err;
     return c->last.status;
 }
@@ -32,6 +39,8 @@ static tutti_status status_of(const struct tt_verdict *v)
                                              : TUTTI_ERR_PEER;
 }
 
+/* The communicator fails for good. Direct access is stopped first, so that no peer writes to the
+ * caller's buffers after the call has returned. */
 static tutti_status wait_judged(struct tt_comm *c, const struct tt_verdict *v)
 {
     c->failed = true;
@@ -56,7 +65,7 @@ tutti_status tt_comm_condemn(struct tt_comm *c, const struct tt_trouble *t)
     return wait_judged(c, &v);
 }
 
-/* The world rank of an engine's peer. */
+/* The world rank of a peer of the engine; UINT32_MAX: unknown. */
 static uint32_t world_rank(const struct tt_comm *c, uint32_t peer)
 {
     return peer < c->size ? c->members[peer] : UINT32_MAX;
@@ -70,8 +79,8 @@ tutti_status tt_comm_verdict(struct tt_comm *c)
     return tt_watch_verdict(c->world->watch, &v) ? wait_judged(c, &v) : TUTTI_OK;
 }
 
-/* Two sides of a message differ, which may be found in any call: what the peer does, and what this
- * rank does. */
+/* The two sides of a message differ, which any call may find: describes what the peer does and what
+ * this rank does. The fault packs type (upper 16 bits) and length in bytes. */
 static void describe_mismatch(const struct tt_comm *c, const struct tt_exec_engine_fault *f,
                               struct tt_trouble *t)
 {
@@ -101,7 +110,7 @@ tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
     uint32_t kind = f->kind == TT_FAULT_CLOSED ? TT_TROUBLE_CLOSED : TT_TROUBLE_MISMATCH;
     struct tt_trouble t = {.kind = kind, .op = *op, .peer = world_rank(c, f->peer)};
     struct tt_verdict v;
-    /* a twin's request: only its own thread can say what that was */
+    /* another twin's request: only the thread that uses it can describe it */
     if (f->context && f->context != c->context) {
         tt_comm_apart_begin(c, true);
         tt_watch_await(c->world->watch, tt_now_ns() + grace_ns, &v);
@@ -133,10 +142,12 @@ tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_statu
     atomic_store(&s->through->world->heard, true);
     if (!late && v.blame == TT_BLAME_UNABLE &&
         v.culprit == tt_boot_config(s->through->world->boot)->rank)
-        return st; /* its own words are better */
+        return st; /* this rank's own error is more precise */
     return tt_fail(err, status_of(&v), "%s", v.text);
 }
 
+/* While the world opens there is no communicator yet: the watch knows its steps by another
+ * number. */
 struct tt_op_desc tt_comm_setup_op(const struct tt_setup *s)
 {
     bool opening = s->why == TT_WHY_OPEN;
@@ -156,6 +167,8 @@ tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const stru
     return tt_comm_condemn(c, &t);
 }
 
+/* The sequence number is the same on all ranks, so equal calls in another order differ in their
+ * fingerprints. */
 tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct tt_op_desc *op)
 {
     struct tutti_error err;
@@ -172,6 +185,8 @@ tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct t
     return TUTTI_OK;
 }
 
+/* A start that failed without a verdict does not count as a call: the numbers must stay equal on
+ * all ranks. */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call,
                            const struct tt_op_desc *op)
 {
@@ -192,7 +207,8 @@ tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
                      : tt_exec_engine_test(c->engine, w->program, &err);
 }
 
-/* Until the deadline; the lock is held. */
+/* Waits until the work is done, fails, or its deadline passes. The lock is held, but released in
+ * between for twins, and for other calls while a message is waited for. */
 tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
                            const struct tt_op_desc *op)
 {
@@ -201,7 +217,7 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
     tt_comm_waiting_call(c, blocks ? 0 : op->count * tt_sched_dtype_bytes(op->dtype), &w);
     w.message = work->letter;
     w.beside = w.beside || w.message;
-    /* others may call while a message is waited for: one of them may have to answer first */
+    /* other calls may run while a message is waited for: one of them may have to answer first */
     w.collective = !w.message;
     for (;;) {
         tutti_status st = tt_comm_ask(c, work);

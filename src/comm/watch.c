@@ -1,9 +1,9 @@
 /* watch.c - the watch as others call it.
  *
- * A monitor: everything but the posts and the flag of the verdict is under one lock, which is never
- * held while waiting, so that a call that reports can itself put the note on the wire and goes on
- * at once. When there is a case there will be a verdict: from rank 0, from this rank's thread, or
- * at the latest from whoever awaits it. */
+ * It is a monitor: everything except the posts and the flag of the verdict is guarded by one lock,
+ * which is never held while waiting. A call that reports trouble can therefore put the note on the
+ * wire itself and continue at once. If there is a case there will be a verdict: from rank 0, from
+ * this rank's thread, or at the latest from the thread that awaits it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +14,8 @@
 
 #include "comm/watch_int.h"
 
+/* How late a wake-up must be to show that the machine was too busy, and how much longer to wait
+ * then. */
 #define STALL_NS UINT64_C(50000000)
 #define EXTRA_NS UINT64_C(300000000)
 
@@ -21,7 +23,7 @@ void tt_watch_wake(const struct tt_watch *w)
 {
     uint64_t one = 1;
     ssize_t n = write(w->wake, &one, sizeof one);
-    (void)n; /* full means that it is awake */
+    (void)n; /* a full counter means that it is awake */
 }
 
 /* ---- opening and closing ---- */
@@ -40,7 +42,7 @@ static tutti_status watch_start(struct tt_watch *w, struct tutti_error *err)
 {
     sigset_t all, old;
     int error;
-    sigfillset(&all); /* signals are the program's business */
+    sigfillset(&all); /* signals are for the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_mutex_lock(&w->lock);
     error = pthread_create(&w->thread, NULL, tt_watch_run, w);
@@ -90,6 +92,7 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     return TUTTI_OK;
 }
 
+/* The thread says farewell before it ends (watch_thread.c). */
 void tt_watch_close(struct tt_watch *w)
 {
     if (!w)
@@ -145,7 +148,7 @@ void tt_watch_talk(struct tt_watch *w, bool begins)
     tt_watch_posts_talk(&w->posts, begins);
 }
 
-/* The own trouble of a rank; the lock is held. */
+/* Trouble of this rank: opens a case if it is the first, and gets it going. The lock is held. */
 static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
 {
     struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
@@ -161,6 +164,7 @@ static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
         tt_watch_tell(w, &n);
 }
 
+/* An abort or the like needs no questions: this rank's statement is the verdict. */
 static void raise_word(struct tt_watch *w, const struct tt_trouble *t)
 {
     struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
@@ -184,6 +188,8 @@ void tt_watch_report(struct tt_watch *w, const struct tt_trouble *t)
     tt_watch_wake(w);
 }
 
+/* The acquire load pairs with the release store in tt_watch_settle: the verdict is complete, and
+ * never changes. */
 bool tt_watch_verdict(const struct tt_watch *w, struct tt_verdict *ret)
 {
     if (!atomic_load_explicit(&w->judged, memory_order_acquire))
@@ -206,7 +212,7 @@ void tt_watch_await(struct tt_watch *w, uint64_t deadline_ns, struct tt_verdict 
     pthread_mutex_lock(&w->lock);
     sleep_for_verdict(w, deadline_ns);
     uint64_t now = tt_now_ns();
-    /* a machine that had no time for us had none for the thread */
+    /* if this thread was not scheduled, the watch's thread probably was not either */
     if (w->asking || (w->running && now > deadline_ns + STALL_NS))
         sleep_for_verdict(w, now + EXTRA_NS);
     if (!w->judged && w->rank == 0 && tt_watch_has_case(w) && tt_watch_judge_case(w, true, &v))

@@ -1,8 +1,10 @@
-/* watch_case.c - what happens to a case: it is opened, everybody is asked, it is settled. The lock
- * is held throughout.
+/* watch_case.c - the life of a case: it is opened, all ranks are asked, it is settled. The lock is
+ * held throughout.
  *
- * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it is telling
- * it. */
+ *     trouble --open_case--> case --ask_all--> answers --judge (watch_judge.c)--> settle
+ *
+ * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it sends it
+ * to all. */
 #include "comm/watch_int.h"
 
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
@@ -11,6 +13,8 @@ void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
         tt_watch_line_put(&w->seats[r].line, n);
 }
 
+/* The release store pairs with the acquire load in tt_watch_verdict: the verdict is complete when
+ * the flag is seen. */
 void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
 {
     struct tt_note n = {.type = TT_NOTE_VERDICT, .u.verdict = *v};
@@ -42,6 +46,7 @@ void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_t
     w->case_ns = tt_now_ns();
 }
 
+/* Rank 0 answers its own question at once; the others' answers arrive as notes. */
 void tt_watch_ask_all(struct tt_watch *w)
 {
     w->asked_ns = tt_now_ns();
@@ -61,14 +66,15 @@ bool tt_watch_ask_further(struct tt_watch *w)
     return true;
 }
 
-/* Rank 0 is connected and has said nothing since the report. */
+/* Is rank 0 connected, and has it said nothing since the report? */
 static bool root_is_silent(const struct tt_watch *w)
 {
     return w->rank != 0 && w->running && w->seats[0].line.fd >= 0 &&
            w->seats[0].line.read_ns < w->case_ns;
 }
 
-/* The thread may have had no time to read what has come, a verdict before an end for one. */
+/* Decides by what this rank knows. The thread may have had no time to read what has arrived, for
+ * example a verdict before the end of a connection, so it is read here first. */
 void tt_watch_settle_alone(struct tt_watch *w)
 {
     struct tt_verdict v;

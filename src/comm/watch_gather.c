@@ -1,14 +1,14 @@
 /* watch_gather.c - an all-gather of a few bytes through rank 0, on the control connections, while
  * the watch watches.
  *
- *     rank 1 --parcel--> rank 0 <--parcel-- rank 2       every rank: its bytes up, everybody's down
+ *     rank 1 --parcel--> rank 0 <--parcel-- rank 2    each rank: its bytes up, those of all down
  *     rank 1 <--parcel-- rank 0 ---parcel-> rank 2
  *
- * For opening things, not for speed. It is a request of all ranks like any other: entered, left,
- * and whatever goes wrong with it gets the verdict that a call would get, so that whoever dies,
- * stops or stays away while things are opened is named as everywhere else. One at a time: a rank
- * gives again only when it has got the last answer, so that each line has at most one parcel in
- * each direction. */
+ * It is for opening things, not for speed. It is a request of all ranks like any other: it is
+ * entered and left, and whatever goes wrong with it gets the verdict that a call would get, so a
+ * rank that dies, stops or stays away while things are opened is named as everywhere else. There is
+ * one at a time: a rank gives again only after it has got the last answer, so each line has at most
+ * one parcel in each direction. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,6 +26,8 @@ struct gathering {
     uint64_t deadline_ns;
 };
 
+/* A piece of a parcel from rank r, called by the watch's thread. Pieces must arrive in order; the
+ * first one allocates the whole, within PARCEL_MAX. */
 bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p)
 {
     struct tt_seat *s = &w->seats[r];
@@ -62,7 +64,7 @@ static bool watch_gather_judged(const struct tt_watch *w)
     return atomic_load_explicit(&w->judged, memory_order_acquire);
 }
 
-/* Reports, and waits for what follows from it; the lock is held, but not while waiting. */
+/* Reports trouble and waits for the verdict. The lock is held, but released while waiting. */
 static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint32_t peer)
 {
     struct tt_trouble t = {.kind = (uint32_t)kind, .peer = peer, .op = *g->op};
@@ -75,7 +77,8 @@ static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint3
     pthread_mutex_lock(&g->w->lock);
 }
 
-/* Sleeps until something has changed; false: the deadline has passed. */
+/* Sleeps until something has changed; false: the deadline has passed. The lock is released
+ * meanwhile. */
 static bool doze(const struct gathering *g)
 {
     struct timespec t = {.tv_sec = (time_t)(g->deadline_ns / 1000000000),
@@ -86,14 +89,14 @@ static bool doze(const struct gathering *g)
     return true;
 }
 
-/* Waits until rank r's parcel is here; false: there is a verdict instead. A verdict that comes
+/* Waits until rank r's parcel is complete; false: there is a verdict instead. A verdict that comes
  * after the parcel is for the next call. */
 static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
 {
     struct tt_watch *w = g->w;
     const struct tt_seat *s = &w->seats[r];
     while (!watch_gather_judged(w) && !s->parcel.whole) {
-        if (s->left) /* nothing more will come */
+        if (s->left) /* nothing more will arrive from it */
             complain(g, TT_TROUBLE_CLOSED, r);
         else if (!doze(g))
             complain(g, TT_TROUBLE_DEADLINE, r);
@@ -104,7 +107,8 @@ static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
     return fits;
 }
 
-/* Waits until everything is on its way; false: there is a verdict instead. */
+/* Waits until everything is handed to the kernel; false: there is a verdict instead. The data must
+ * stay until then. */
 static bool await_gone(const struct gathering *g)
 {
     struct tt_watch *w = g->w;
@@ -118,7 +122,7 @@ static bool await_gone(const struct gathering *g)
     return true;
 }
 
-/* What does not go at once is the thread's. */
+/* Starts sending a parcel. The thread sends what the socket does not take at once. */
 static void send(const struct gathering *g, uint32_t r, const uint8_t *data, uint64_t bytes)
 {
     tt_watch_line_send(&g->w->seats[r].line, g->op->seq, data, bytes);
@@ -126,6 +130,7 @@ static void send(const struct gathering *g, uint32_t r, const uint8_t *data, uin
         tt_watch_wake(g->w);
 }
 
+/* Rank 0: collects in rank order, then sends everything to all at once. */
 static bool watch_gather_serve(const struct gathering *g)
 {
     struct tt_watch *w = g->w;
@@ -172,7 +177,7 @@ bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void
     else if (w->size > 1)
         well = w->rank == 0 ? watch_gather_serve(&g) : watch_gather_give(&g);
     for (uint32_t r = 0; r < w->nseats; r++)
-        w->seats[r].line.parcel.here = false; /* what it would send goes */
+        w->seats[r].line.parcel.here = false; /* a parcel not sent yet is dropped */
     pthread_mutex_unlock(&w->lock);
     if (well && bytes)
         memcpy(ret_all, g.all, bytes * w->size);

@@ -1,9 +1,9 @@
-/* watch_int.h - what the files of the watch share among themselves.
+/* watch_int.h - what the files of the watch share.
  *
- * From the bottom: posts (what this rank does, written by its calls, read by the thread), wire
- * (messages on a control connection), pids (ends of processes), words (sentences), judge (the
- * rules: they look at the board and touch nothing), case (opening, asking, settling), gather (bytes
- * of all for all), the thread, and watch.c. */
+ * From the bottom up: posts (what this rank does, written by its calls, read by the thread), wire
+ * (messages on a control connection), pids (ends of processes), words (messages), judge (the rules:
+ * they read the board and change nothing), case (opening, asking, settling), gather (bytes of all
+ * for all), the thread, and watch.c. */
 #ifndef TT_WATCH_INT_H
 #define TT_WATCH_INT_H
 
@@ -15,8 +15,8 @@
 
 /* ---- watch_posts.c: what this rank does, by communicator ---- */
 
-/* POST_PAST: a rank runs ahead of one that takes what it sends by 64 requests (exec/credit.c), of
- * that one's own receivers by 128, and what it entered must still be known when the last of them
+/* TT_POST_PAST: a rank can be 64 requests ahead of one that receives from it (exec/credit.c), and
+ * 128 ahead of that rank's own receivers. What it entered must still be known when the last of them
  * asks: 16 such steps. */
 enum {
     TT_POSTS = 32,
@@ -25,27 +25,27 @@ enum {
     TT_DESC_WORDS = sizeof(struct tt_op_desc) / 8
 };
 struct tt_post {
-    _Atomic uint64_t comm;    /* + 1; 0: free */
+    _Atomic uint64_t comm;    /* number + 1; 0: free */
     _Atomic uint32_t version; /* odd while being written */
     _Atomic uint64_t head;    /* seq << 1 | busy; 0: nothing entered yet */
     _Atomic uint64_t past[TT_POST_PAST][TT_DESC_WORDS];
 };
 struct tt_posts {
-    struct tt_post at[TT_POSTS]; /* the world's comes first */
+    struct tt_post at[TT_POSTS]; /* the world's is first */
     _Atomic uint32_t latest;     /* index of the one entered last */
-    _Atomic uint32_t talks;      /* messages under way */
+    _Atomic uint32_t talks;      /* messages in progress */
 };
-/* What a rank knows about request `seq` of a communicator, and the TT_ANSWER_PAST - 1 before it.
- * Travels. */
+/* What a rank knows about request `seq` of a communicator and the TT_ANSWER_PAST - 1 before it.
+ * Sent between ranks. */
 struct tt_answer {
     uint32_t comm, seq;
-    uint32_t member; /* it belongs to the communicator */
-    uint32_t busy;   /* it is in something, here or elsewhere */
+    uint32_t member; /* the rank is a member of the communicator */
+    uint32_t busy;   /* it is in a call, on this communicator or another */
     struct tt_op_desc last;
-    /* request s at s % TT_ANSWER_PAST, as it was entered; another seq there: not known */
+    /* Request s at s % TT_ANSWER_PAST, as it was entered; another seq there: not known. */
     struct tt_op_desc past[TT_ANSWER_PAST];
 };
-/* Request s as the answer tells it; NULL: it does not know. */
+/* Request s according to the answer; NULL: not known. */
 const struct tt_op_desc *tt_comm_answer_at(const struct tt_answer *a, uint32_t s);
 void tt_watch_posts_join(struct tt_posts *p, uint32_t comm); /* one join or part at a time */
 void tt_watch_posts_part(struct tt_posts *p, uint32_t comm);
@@ -53,7 +53,7 @@ void tt_watch_posts_enter(struct tt_posts *p, const struct tt_op_desc *op);
 void tt_watch_posts_leave(struct tt_posts *p, uint32_t comm);
 struct tt_answer tt_watch_posts_answer(const struct tt_posts *p, uint32_t comm, uint32_t seq);
 void tt_watch_posts_talk(struct tt_posts *p, bool begins);
-/* of the communicator entered last; seq 0: none yet */
+/* The last request of the communicator entered last; seq 0: none yet. */
 struct tt_op_desc tt_watch_posts_latest(const struct tt_posts *p);
 
 /* ---- watch_wire.c: one control connection ---- */
@@ -69,7 +69,7 @@ enum tt_note_type {
     TT_NOTE_PIECE,
     TT_NOTE_TYPES
 };
-/* Of a parcel: bytes [at, at + 512) of it, as far as there are. */
+/* One piece of a parcel: bytes [at, at + 512), as far as there are. */
 enum { TT_PIECE = 512 };
 struct tt_piece {
     uint32_t seq, pad;
@@ -80,75 +80,75 @@ struct tt_note {
     uint32_t magic, type;
     union {
         struct tt_op_desc beat;
-        struct tt_answer answer; /* ASK: comm and seq only */
+        struct tt_answer answer; /* ASK: only comm and seq */
         struct tt_trouble trouble;
         struct tt_verdict verdict;
         uint32_t ended; /* a rank whose process has ended */
         struct tt_piece piece;
-    } u; /* travels as far as the type needs */
+    } u; /* sent as far as the type needs */
 };
 enum { TT_LINE_OUT = 4096 };
 struct tt_line {
-    const struct tt_boot_line *io; /* boot's */
+    const struct tt_boot_line *io; /* owned by boot */
     int fd;                        /* its socket; -1: none, or ended */
-    uint64_t read_ns;              /* when the last note came */
-    /* what sending met: the kernel tells it only once, and not again when reading */
+    uint64_t read_ns;              /* when the last note arrived */
+    /* The error met while sending: the kernel reports it only once, and not again when reading. */
     int error;
     size_t in_got, out_len;
     struct tt_note in;
     uint8_t out[TT_LINE_OUT];
     struct {
-        const uint8_t *data; /* not owned; stays until done == total */
+        const uint8_t *data; /* not owned; must stay until done == total */
         uint64_t done, total;
         uint32_t seq;
-        bool here; /* not all of it is in `out` */
-    } parcel;      /* goes piece by piece, between other notes */
+        bool here; /* not all of it is in `out` yet */
+    } parcel;      /* sent piece by piece, between other notes */
 };
 enum tt_line_state { TT_LINE_NOTE, TT_LINE_EMPTY, TT_LINE_END };
-/* Queues a note and sends what goes at once; without room it is dropped. Failures show when
- * reading. */
+/* Queues a note and sends what the socket takes at once; without room the note is dropped. Failures
+ * show when reading. */
 void tt_watch_line_put(struct tt_line *l, struct tt_note *n);
 void tt_watch_line_push(struct tt_line *l);
-/* a parcel; data stays until it has gone */
+/* Starts sending a parcel; data must stay until it is sent. */
 void tt_watch_line_send(struct tt_line *l, uint32_t seq, const void *data, uint64_t bytes);
-/* something has not gone yet */
+/* Is there anything that was not sent yet? */
 bool tt_watch_line_busy(const struct tt_line *l);
-/* The next note in l->in. END: *ret_errno is 0 for an orderly end, EBADMSG for bytes that are no
- * note. */
+/* Reads the next note into l->in. END: *ret_errno is 0 for an orderly end, EBADMSG for bytes that
+ * are not a note. */
 enum tt_line_state tt_watch_line_take(struct tt_line *l, int *ret_errno);
-/* Has the other kernel not acknowledged for long what we sent, or has ours given up? Then the
- * machine or the way to it is gone, not the process. */
+/* Has the other kernel not acknowledged our data for long, or has ours given up? Then the machine
+ * or the network to it has failed, not the process. */
 bool tt_watch_line_cut(int fd);
-/* Is much of what goes to the other host lost on the way? */
+/* Is much of what is sent to the other host lost on the way? */
 bool tt_watch_line_lossy(int fd);
 
-/* ---- watch_pids.c: processes of this host; no thread but one ---- */
+/* ---- watch_pids.c: processes of this host; used by one thread only ---- */
 
 struct tt_pids;
-/* NULL: no memory, nothing is watched */
+/* NULL: no memory, nothing is watched. */
 struct tt_pids *tt_watch_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint32_t size);
-/* accepts NULL, as the others do */
+/* Accepts NULL, as the others do. */
 void tt_watch_pids_close(struct tt_pids *p);
-/* readable when take() has something */
+/* Readable if take() has something. */
 int tt_watch_pids_fd(const struct tt_pids *p);
-/* a rank that has ended, told once */
+/* A rank whose process has ended; each is reported once. */
 bool tt_watch_pids_take(struct tt_pids *p, uint32_t *ret_rank);
 
 /* ---- the watch ---- */
 
-/* One rank as seen from here. Rank 0 has a seat for everybody (its own without a line), the others
- * only one for rank 0. */
+/* One rank as seen from here. Rank 0 has a seat for every rank (its own without a line); the others
+ * only have one for rank 0. */
 struct tt_seat {
     struct tt_line line;
-    bool left;         /* said farewell */
+    bool left;         /* it has said farewell */
     uint64_t ended_ns; /* since when its process is known to have ended; 0: it is not */
-    bool answered;     /* what was asked in the present case */
+    bool answered;     /* it has answered the question of the present case */
     struct {
         uint8_t *data; /* owned */
         uint64_t got, total;
         uint32_t seq;
         bool whole;
-    } parcel; /* that comes from it */
+    } parcel; /* arriving from it */
     bool troubled;
     struct tt_op_desc doing; /* from its last heartbeat */
     struct tt_answer answer;
@@ -161,75 +161,80 @@ struct tt_watch {
     uint32_t rank, size, nseats;
     uint64_t timeout_ns;
     struct tt_posts posts;
-    _Atomic bool judged; /* set once, when verdict is complete */
+    /* set once, when verdict is complete (release; pairs with acquire in tt_watch_verdict) */
+    _Atomic bool judged;
     struct tt_verdict verdict;
 
-    pthread_mutex_t lock; /* everything below */
+    pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
     struct tt_seat *seats;
-    uint32_t reporter; /* whose trouble the case is about; UINT32_MAX: there is no case */
+    uint32_t reporter; /* the rank whose trouble made the case; UINT32_MAX: there is no case */
     uint64_t case_ns;  /* since when */
     struct tt_trouble trouble;
-    uint64_t asked_ns;  /* rank 0: when all were asked last */
+    uint64_t asked_ns;  /* rank 0: when all were last asked */
     uint32_t asked_seq; /* and about which request, with those before it */
-    bool looked_back;   /* and whether they have been asked about the least advanced rank's */
+    /* and whether they were asked about the requests of the least advanced rank */
+    bool looked_back;
     bool running, stop;
-    bool asking; /* the thread is finding out whose link it is */
-    bool ends;   /* a seat has ended_ns */
+    bool asking; /* the thread is probing whose link it is */
+    bool ends;   /* some seat has ended_ns */
     struct tt_pids *pids;
     int wake;           /* eventfd */
-    struct pollfd *fds; /* the thread's: nseats, then wake, the porter's, the pids' */
+    struct pollfd *fds; /* used by the thread: nseats, then wake, the porter's, the pids' */
     pthread_t thread;
 };
 
-void tt_watch_wake(const struct tt_watch *w); /* the thread */
+void tt_watch_wake(const struct tt_watch *w); /* wakes the thread */
 
 /* ---- watch_case.c: with the lock held ---- */
 
-bool tt_watch_has_case(const struct tt_watch *w); /* and no verdict */
-/* The first trouble makes the case; those of other ranks are remembered, since they say who waits
- * for whom. */
+bool tt_watch_has_case(const struct tt_watch *w); /* and no verdict yet */
+/* The first trouble makes the case. Troubles of other ranks are remembered, since they tell who
+ * waits for whom. */
 void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_trouble *t);
 void tt_watch_ask_all(struct tt_watch *w); /* rank 0 */
-/* rank 0: about other requests; false: about none */
+/* Rank 0: asks about other requests if that can help; false: there is nothing more to ask. */
 bool tt_watch_ask_further(struct tt_watch *w);
-/* rank 0 to all, the others to rank 0 */
+/* From rank 0 to all; from the others to rank 0. */
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n);
-void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v); /* the first verdict stays */
-/* no board to ask: rank 0 has left, or the watch has not begun */
+/* only the first verdict counts */
+void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v);
+/* Without rank 0's board: rank 0 has left, or the watch is not running. */
 void tt_watch_settle_alone(struct tt_watch *w);
 
 /* ---- watch_gather.c: with the lock held ---- */
 
-/* A piece has come; false: it makes no sense. */
+/* A piece has arrived; false: it is invalid. */
 bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p);
 
 /* ---- watch_thread.c ---- */
 
 void *tt_watch_run(void *watch);
-/* what has come from a rank, to its end; with the lock held */
+/* Reads everything that has arrived from a rank, up to the end of its connection; with the lock
+ * held. */
 void tt_watch_read(struct tt_watch *w, uint32_t rank);
 
-/* ---- watch_judge.c: the rules. True when there is a verdict ---- */
+/* ---- watch_judge.c: the rules; functions that return bool are true if there is a verdict ---- */
 
-/* Rank 0, about the case. `final`: whoever has not answered by now is silent, and nothing more will
- * come. */
+/* Rank 0, about the case. `final`: ranks that have not answered by now count as silent, and nothing
+ * more will arrive. */
 bool tt_watch_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret);
-/* Has everybody answered the last question, and do the answers leave earlier requests in doubt
- * (looking back), or later ones? *ret_seq: ask about this one. */
+/* Have all ranks answered the last question, and do the answers leave earlier requests in doubt
+ * (looking back), or later ones? *ret_seq: the one to ask about. */
 bool tt_watch_judge_wants(const struct tt_watch *w, uint32_t *ret_seq);
-/* The connection of `rank` ended without farewell: by the end of its process, or because the way to
- * it is cut. lonely: no other host answers this rank either (rank 0 sees that for itself). */
+/* The connection of `rank` ended without farewell: because its process ended, or because the
+ * network to it failed. lonely: no other host answers this rank either (rank 0 determines that
+ * itself). */
 void tt_watch_judge_end(const struct tt_watch *w, uint32_t rank, int error, bool lonely,
                         struct tt_verdict *ret);
 bool tt_watch_judge_is_death(int error);
-/* Rank 0 does not answer this rank's report. cut: its kernel does not either; lonely: nor does any
+/* Rank 0 does not answer this rank's report. cut: neither does its kernel; lonely: nor does any
  * other host. */
 void tt_watch_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely,
                                 struct tt_verdict *ret);
-/* Nobody to ask: by what this rank itself has seen. */
+/* No rank can be asked: decides by what this rank itself has seen. */
 void tt_watch_judge_alone(const struct tt_watch *w, struct tt_verdict *ret);
-/* A rank's own word: it aborts, or cannot go on. */
+/* A rank's own statement: it aborts, or cannot go on. */
 void tt_watch_judge_word(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t,
                          struct tt_verdict *ret);
 bool tt_watch_judge_is_word(const struct tt_trouble *t);

@@ -1,14 +1,15 @@
-/* watch_judge.c - the rules. They look at the board and write a verdict; they change nothing.
+/* watch_judge.c - the rules. They read the board and write a verdict; they change nothing else.
  *
- * A case is one rank's trouble with one request. By the time rank 0 judges, everybody who lives has
- * been asked about that request, so silence means something and what the ranks say is fresh. The
- * order of the rules is the order of certainty: who does not speak at all, who called something
- * else, who has not come, and only then whom the reporter happens to wait for; since that one may
- * itself be waiting, the reports of the others are followed to the end of the chain:
+ * A case is one rank's trouble with one request. By the time rank 0 judges, every living rank has
+ * been asked about that request, so silence is meaningful and the answers are fresh. The order of
+ * the rules is the order of certainty: a rank that does not answer at all, a rank that called
+ * something else, a rank that has not come, and only then the peer that the reporter happens to
+ * wait for. Since that peer may be waiting itself, the reports of the others are followed to the
+ * end of the chain:
  *
- *     rank 1 waits for 0, rank 0 waits for 3, rank 3 waits for nobody      ->  rank 3
- *     1 -> 0 -> 3 -> 2 -> 1: a ring of waiting ranks has no first one      ->  the peer of the first report
- */
+ *     rank 1 waits for 0, rank 0 waits for 3, rank 3 waits for nobody     ->  rank 3
+ *     1 -> 0 -> 3 -> 2 -> 1: a ring of waiting ranks has no first one     ->  first report's
+ * peer */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +17,8 @@
 
 #include "comm/watch_int.h"
 
-/* Time that was lost while things were opened is often the machine's. */
+/* Time that is lost while things are opened is often the fault of a busy machine: the message
+ * mentions the load. */
 static void add_busy(struct tt_verdict *v)
 {
     char busy[TT_BUSY_TEXT];
@@ -24,6 +26,7 @@ static void add_busy(struct tt_verdict *v)
     snprintf(v->text + at, sizeof v->text - at, "%s", tt_boot_busy_text(busy));
 }
 
+/* Fills the verdict: who, which request, and the text. */
 static void __attribute__((format(printf, 6, 7)))
 say(const struct tt_watch *w, struct tt_verdict *v, enum tt_blame blame, uint32_t culprit,
     const struct tt_op_desc *op, const char *fmt, ...)
@@ -47,7 +50,7 @@ static bool about_message(const struct tt_watch *w)
     return w->trouble.op.busy >= TT_OP_SENDING;
 }
 
-/* The request of the case as its reporter entered it. */
+/* The request of the case as its reporter entered it: its answer knows more than its report. */
 static struct tt_op_desc case_op(const struct tt_watch *w)
 {
     const struct tt_seat *s = w->rank == 0 && w->reporter < w->size ? &w->seats[w->reporter] : NULL;
@@ -57,6 +60,7 @@ static struct tt_op_desc case_op(const struct tt_watch *w)
     return at ? *at : w->trouble.op;
 }
 
+/* The peer that the reporter waits for, or `other` if it did not know. */
 static uint32_t peer_or(const struct tt_watch *w, uint32_t other)
 {
     return w->trouble.peer < w->size ? w->trouble.peer : other;
@@ -69,12 +73,13 @@ static double seconds(uint64_t ns)
 
 /* ---- silence ---- */
 
+/* Connected, but it has not answered the question of this case. */
 static bool silent(const struct tt_seat *s)
 {
     return s->line.fd >= 0 && !s->answered;
 }
 
-/* The last question, that is. */
+/* Have all connected ranks answered the last question? */
 static bool everybody_answered(const struct tt_watch *w)
 {
     for (uint32_t r = 1; r < w->size; r++)
@@ -84,8 +89,8 @@ static bool everybody_answered(const struct tt_watch *w)
     return true;
 }
 
-/* Is it rank 0's own link? Nobody on any other host can be reached, and there are two of those, or
- * the interface itself says so. */
+/* Is it rank 0's own link? True if no rank on any other host can be reached, and there are at least
+ * two such hosts or the interface itself is down. */
 static bool cut_off(const struct tt_watch *w)
 {
     uint64_t mine = w->peers[0].host_id, first = mine;
@@ -94,7 +99,7 @@ static bool cut_off(const struct tt_watch *w)
         const struct tt_seat *s = &w->seats[r];
         if (w->peers[r].host_id == mine || s->left)
             continue;
-        /* one that has ended is why we ask */
+        /* a connection that has ended is the reason for asking */
         if (s->line.fd >= 0 && (s->answered || !tt_watch_line_cut(s->line.fd)))
             return false;
         two = two || (first != mine && first != w->peers[r].host_id);
@@ -124,7 +129,7 @@ static void say_silent(const struct tt_watch *w, uint32_t r, bool cut, const str
         seconds(tt_now_ns() - l->read_ns), tt_watch_words_during(op, true, when));
 }
 
-/* The silent rank: the peer waited for when it is one, else the lowest. */
+/* Blames a silent rank: the peer waited for if it is silent, else the lowest one. */
 static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
@@ -153,24 +158,26 @@ static bool same_call(const struct tt_op_desc *a, const struct tt_op_desc *b)
            a->coll == b->coll && a->dtype == b->dtype && a->redop == b->redop && a->why == b->why;
 }
 
-/* Request `seq` of the communicator in question as rank r has entered it; NULL: it has not, or does
- * not know any more. */
+/* Request `seq` of the communicator in question as rank r entered it; NULL: it has not, or no
+ * longer knows. */
 static const struct tt_op_desc *entered(const struct tt_watch *w, uint32_t r, uint32_t seq)
 {
     const struct tt_seat *s = &w->seats[r];
     return s->answered && s->answer.member ? tt_comm_answer_at(&s->answer, seq) : NULL;
 }
 
-/* Who called what in one request. */
+/* Which ranks called what in one request. */
 struct census {
-    /* a rank that called what most did; without a majority the lowest that knows; size: nobody
-     * knows */
+    /* A rank that called what most ranks did; without a majority the lowest that knows; size: none
+     * knows. */
     uint32_t usual;
-    uint32_t odd; /* the lowest that called something else; size: nobody */
+    uint32_t odd; /* the lowest that called something else; size: none */
     uint32_t known;
-    bool sure; /* whoever has not come yet cannot change the majority */
+    bool sure; /* ranks that have not come yet cannot change the majority */
 };
 
+/* The first loop is a majority vote in one pass (Boyer and Moore): if a majority exists, `usual` is
+ * one of it. The second loop checks that. */
 static struct census count_calls(const struct tt_watch *w, uint32_t seq)
 {
     struct census c = {.usual = w->size, .odd = w->size};
@@ -195,9 +202,9 @@ static struct census count_calls(const struct tt_watch *w, uint32_t seq)
     return c;
 }
 
-/* Of the requests that were asked about, the first that ranks have entered in different ways: what
- * follows from it shows later only, in the request of somebody who waits for the wrong rank. Not
- * `final`: only when it is clear who the odd one is. */
+/* Of the requests that were asked about, finds the first that ranks have entered differently: its
+ * consequences show only later, in the request of a rank that waits for the wrong one. Unless
+ * `final`, only if it is clear which rank is the odd one. */
 static bool find_mismatch(const struct tt_watch *w, bool final, uint32_t *ret_seq,
                           struct census *ret)
 {
@@ -218,6 +225,7 @@ static bool maybe_mismatched(const struct tt_watch *w)
     return find_mismatch(w, true, &seq, &c);
 }
 
+/* The last request that every answering member has entered; at most the reporter's. */
 static uint32_t least_advanced(const struct tt_watch *w)
 {
     uint32_t least = w->trouble.op.seq;
@@ -230,11 +238,11 @@ static uint32_t least_advanced(const struct tt_watch *w)
 }
 
 /* A rank that waits because of a difference has not got past it, while others may have gone on for
- * long before one of them reports: what was asked first goes back from the report, the next
- * question from the least advanced rank, and further ones up to the report again:
+ * long before one of them reports. The first question goes back from the report, the next one
+ * starts from the least advanced rank, and further ones continue up to the report:
  *
- *     rank 0   8                                  least advanced: asked about 1 .. 32, 33 .. 64, 65
- *     rank 1   8 9 10 ... 65                      reports request 65: asked about 34 .. 65 */
+ *     rank 0   8                       least advanced: asked about 1 .. 32, 33 .. 64, 65
+ *     rank 1   8 9 10 ... 65           reports request 65: asked about 34 .. 65 */
 bool tt_watch_judge_wants(const struct tt_watch *w, uint32_t *ret_seq)
 {
     uint32_t seq = w->trouble.op.seq, next = w->asked_seq + TT_ANSWER_PAST;
@@ -260,7 +268,7 @@ static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdi
     char who[TT_WORDS], theirs[TT_WORDS], ours[TT_WORDS], others[TT_WORDS] = "the others";
     if (!find_mismatch(w, final, &seq, &c))
         return false;
-    /* of two, the one that leaves is the odd one */
+    /* of two ranks, the one that closes is the odd one */
     if (c.known == 2 && entered(w, c.usual, seq)->why == TT_WHY_CLOSE) {
         uint32_t other = c.odd;
         c.odd = c.usual;
@@ -331,9 +339,9 @@ static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more,
         tt_watch_words_rank(w, r, who), tt_watch_words_request(&op, request), its, others);
 }
 
-/* Of the communicator's members the one that has come least far; one that is in something else
- * waits itself, perhaps for one that is in nothing. A rank that is no member counts only when the
- * reporter waits for it: it was one. */
+/* Blames the member that has come least far. A rank that is in another call waits itself, perhaps
+ * for one that is in no call, so it comes after those. A rank that is not a member counts only if
+ * the reporter waits for it: it was one. */
 static bool judge_not_entered(const struct tt_watch *w, struct tt_verdict *ret)
 {
     const struct tt_op_desc *op = &w->trouble.op;
@@ -361,6 +369,8 @@ static bool judge_not_entered(const struct tt_watch *w, struct tt_verdict *ret)
 
 /* ---- the peer waited for ---- */
 
+/* Follows "waits for" from the reporter's peer. In a ring the walk ends after `size` steps, and the
+ * first peer is blamed. */
 static uint32_t end_of_chain(const struct tt_watch *w)
 {
     uint32_t first = peer_or(w, w->reporter), r = first;
@@ -383,8 +393,9 @@ static void say_stuck(const struct tt_watch *w, uint32_t r, struct tt_verdict *r
         seconds(w->timeout_ns));
 }
 
-/* Nobody is at fault that anybody could see, but a way loses what is sent: that to the end of the
- * chain, or else the first such one. All ways of rank 0 to several hosts: its own link. */
+/* No rank is visibly at fault, but a path loses data: blames the path to the end of the chain if it
+ * is lossy, or else the first lossy one. If all paths of rank 0 to several hosts are lossy, it is
+ * rank 0's own link. */
 static bool judge_lossy(const struct tt_watch *w, uint32_t first, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
@@ -439,8 +450,8 @@ static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_de
         tt_watch_words_rank(w, r, who), when);
 }
 
-/* Whoever found what came over a connection altered has ended it; the other end knows of the end
- * only. size: nobody has. */
+/* The rank that found altered bytes on a connection has closed it; the other end only knows of the
+ * close. size: there is none. */
 static uint32_t who_found_altered(const struct tt_watch *w)
 {
     uint32_t r = 0;
@@ -464,8 +475,8 @@ static bool judge_altered(const struct tt_watch *w, struct tt_verdict *ret)
     return true;
 }
 
-/* A data connection broke. When the process ended, its control connection ends in the same moment
- * and the case is over; otherwise the two live and the way between them does not. */
+/* A data connection broke. If a process ended, its control connection ends at the same moment and
+ * decides the case; otherwise both processes live and the path between them has failed. */
 static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
@@ -496,14 +507,14 @@ static uint32_t last_known(const struct tt_watch *w, uint32_t rank, uint32_t com
     return beat > told ? beat : told;
 }
 
-/* "during request 17 (..)" of a rank that is known to have entered it, else what `by` did and what
- * is known. */
+/* "during request 17 (..)" if the rank is known to have entered it, else what `by` was doing and
+ * what is known. */
 static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by,
                          const struct tt_op_desc *op, char ret_when[TT_WORDS])
 {
     uint32_t known = op->busy < TT_OP_SENDING ? last_known(w, rank, op->comm) : 0;
     char request[TT_WORDS], heard[48] = "";
-    /* faster than heartbeats tell: the rank may be well beyond, even in its first call */
+    /* opening is faster than heartbeats: the rank may be well beyond, even in its first call */
     if (op->comm == TT_COMM_OPENING) {
         snprintf(ret_when, TT_WORDS, "during or right after the opening of the communicator");
         return;
@@ -518,7 +529,7 @@ static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by,
              tt_watch_words_request(op, request), heard);
 }
 
-/* What was going on when `rank` ended: the case's request; else this rank's own one on the same
+/* What was going on when `rank` ended: the request of the case; else this rank's own on the same
  * communicator; else what the last heartbeat said. */
 static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret_when[TT_WORDS])
 {
@@ -544,8 +555,10 @@ static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret
     return op;
 }
 
-/* ---- the entrances ---- */
+/* ---- entry points ---- */
 
+/* The rules in their order of certainty. Unless `final`, a rule decides only if later answers
+ * cannot change it. */
 bool tt_watch_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
     if (!final && !everybody_answered(w))
@@ -572,7 +585,7 @@ bool tt_watch_judge_case(const struct tt_watch *w, bool final, struct tt_verdict
         if (!final)
             return false;
         if (w->trouble.peer >= w->size && w->trouble.text[0])
-            /* it does not know either whom it waits for */
+            /* the reporter does not know either which rank it waits for */
             tt_watch_judge_word(w, w->reporter, &w->trouble, ret);
         else if (!judge_lossy(w, end_of_chain(w), ret))
             say_stuck(w, end_of_chain(w), ret);
@@ -580,6 +593,7 @@ bool tt_watch_judge_case(const struct tt_watch *w, bool final, struct tt_verdict
     return true;
 }
 
+/* These errors mean that the process ended; any other means that the network to it failed. */
 bool tt_watch_judge_is_death(int error)
 {
     return error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG;

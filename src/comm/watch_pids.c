@@ -1,14 +1,15 @@
-/* watch_pids.c - the end of processes of this host, told by the kernel (pidfd_open(2)).
+/* watch_pids.c - ends of processes of this host, as reported by the kernel (pidfd_open(2)).
  *
- * A connection does not end while somebody holds its socket: a child that was made without our fork
- * handlers, or a process that was sent the descriptor. The process itself has ended all the same.
- * Each rank watches the next one in a ring of its host's ranks, and tells rank 0; when that one has
- * ended, the one after it. On rank 0's host all watch rank 0 too:
+ * A connection does not end while any process holds its socket: a child that was created without
+ * our fork handlers, or a process that was sent the descriptor. The rank's own process has ended
+ * all the same. Each rank watches the next one in a ring of its host's ranks, and tells rank 0;
+ * when that one has ended, it watches the one after it. On rank 0's host all ranks watch rank 0
+ * too:
  *
  *     host of rank 0:  0 --> 1 --> 2 --> 0, 1 --> 0          other host:  4 --> 5 --> 6 --> 4
  *
- * so that every end is seen as long as one rank of the host lives, with two descriptors at most.
- * What an end means is not decided here: a rank that said farewell may end. */
+ * So every end is seen as long as one rank of the host lives, with two descriptors at most. What an
+ * end means is not decided here: a rank that said farewell may end. */
 #include "comm/watch_int.h"
 
 #include <errno.h>
@@ -18,11 +19,11 @@
 #include <unistd.h>
 
 struct tt_pids {
-    int epoll; /* of pidfds; data: the rank */
+    int epoll; /* polls the pidfds; data: the rank */
     const struct tt_boot_peer *peers;
     uint32_t me, size;
-    int *fds;       /* by rank; NONE: not watched, ENDED: it had ended when it was to be watched */
-    uint32_t ended; /* how many of those */
+    int *fds;       /* by rank; NONE: not watched, ENDED: it had already ended */
+    uint32_t ended; /* how many ranks are ENDED */
 };
 enum { NONE = -1, ENDED = -2 };
 
@@ -31,8 +32,7 @@ static bool is_local(const struct tt_pids *p, uint32_t rank)
     return p->peers[rank].host_id == p->peers[p->me].host_id;
 }
 
-/* Begins to watch a rank. Without pidfds (before Linux 5.3, or forbidden) nothing is watched
- * here. */
+/* Begins to watch a rank. Without pidfds (before Linux 5.3, or forbidden) nothing is watched. */
 static void attend(struct tt_pids *p, uint32_t rank)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = rank};
@@ -102,6 +102,7 @@ int tt_watch_pids_fd(const struct tt_pids *p)
     return p ? p->epoll : -1;
 }
 
+/* Reports one end and watches the next rank of the ring instead. */
 bool tt_watch_pids_take(struct tt_pids *p, uint32_t *ret_rank)
 {
     struct epoll_event e;

@@ -1,13 +1,17 @@
 /* watch_posts.c - what this rank does, written by its calls and read by the watch's thread.
  *
- * One post per communicator, because different threads may call on different communicators. A post
- * remembers its last requests, so that a rank that has gone on (the root of a broadcast) can still
- * say as what it entered an earlier one.
+ * There is one post per communicator, because different threads may call on different
+ * communicators. A post remembers its last requests, so that a rank that has gone on (the root of a
+ * broadcast) can still tell how it entered an earlier one.
  *
- * Writing takes some dozen plain stores: a sequence lock whose words are atomics (a release store
- * after "odd" keeps the order, an acquire load before the second look at the version does so for
- * the reader). The reader tries again when it met a writer; a writer that never ends would be a
- * stopped thread in a living process, so the reader takes what it has after a while. */
+ * Writing takes a few dozen stores. It is a sequence lock whose words are atomics:
+ *
+ *     writer   version odd (relaxed), words (release), version even (release)
+ *     reader   version (acquire), words (acquire), version (relaxed): equal and even, or retry
+ *
+ * A release store of a word keeps "odd" before it; an acquire load of a word keeps the second look
+ * at the version after it. The reader retries if it met a writer. A writer that never ends would be
+ * a stopped thread in a living process, so after READ_TRIES the reader takes what it has. */
 #include <sched.h>
 #include <string.h>
 
@@ -26,6 +30,8 @@ static uint32_t watch_posts_find(const struct tt_posts *p, uint32_t comm)
     return i;
 }
 
+/* `head` is reset before `comm` is published (release; pairs with the acquire in
+ * watch_posts_find). */
 void tt_watch_posts_join(struct tt_posts *p, uint32_t comm)
 {
     for (uint32_t i = 0; i < TT_POSTS; i++)
@@ -55,6 +61,7 @@ static void end_write(struct tt_post *p)
                           memory_order_release);
 }
 
+/* Release stores: a reader that sees any new word also sees that the version is odd. */
 void tt_watch_posts_enter(struct tt_posts *p, const struct tt_op_desc *op)
 {
     uint32_t i = watch_posts_find(p, op->comm);
@@ -81,6 +88,7 @@ void tt_watch_posts_leave(struct tt_posts *p, uint32_t comm)
     atomic_store_explicit(&p->at[i].head, head & ~(uint64_t)1, memory_order_release);
 }
 
+/* UINT32_MAX is -1 modulo 2^32. */
 void tt_watch_posts_talk(struct tt_posts *p, bool begins)
 {
     atomic_fetch_add_explicit(&p->talks, begins ? 1 : UINT32_MAX, memory_order_relaxed);
@@ -96,7 +104,7 @@ static struct tt_op_desc watch_posts_load(const struct tt_post *post, uint32_t s
     return d;
 }
 
-/* last: the latest request, idle when it has been left; seq 0 before the first. */
+/* Sets a->last to the latest request, idle if it has been left; seq 0 before the first. */
 static void watch_posts_look(const struct tt_post *post, struct tt_answer *a)
 {
     uint64_t head = atomic_load_explicit(&post->head, memory_order_acquire);
@@ -112,6 +120,7 @@ static void watch_posts_look(const struct tt_post *post, struct tt_answer *a)
         a->past[s % TT_ANSWER_PAST] = watch_posts_load(post, s);
 }
 
+/* An entry is valid only if it is the request asked for: slots are reused modulo TT_ANSWER_PAST. */
 const struct tt_op_desc *tt_comm_answer_at(const struct tt_answer *a, uint32_t s)
 {
     const struct tt_op_desc *d = &a->past[s % TT_ANSWER_PAST];

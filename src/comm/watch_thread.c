@@ -1,13 +1,13 @@
-/* watch_thread.c - the thread that speaks on the control connections.
+/* watch_thread.c - the thread that communicates on the control connections.
  *
  *     rank 1 ---beat, trouble, answer--->  rank 0  <---beat, trouble, answer--- rank 2
  *     rank 1 <---beat, ask, verdict------  (board) ----beat, ask, verdict-----> rank 2
  *
  * It also serves boot's porter (links that ranks ask for, strangers at the listener). It sleeps in
- * poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like
- * this: a rank reports its deadline; rank 0 asks all; a living thread answers at once, whatever its
- * rank computes; when all have answered, or half a second later, rank 0 judges and tells all. A
- * rank that hears nothing at all from rank 0 meanwhile judges by itself. So every rank has a
+ * poll, without the lock, at most until the next heartbeat or the end of a case. A case proceeds
+ * like this: a rank reports its deadline; rank 0 asks all ranks; a living thread answers at once,
+ * whatever its rank computes; when all have answered, or half a second later, rank 0 judges and
+ * tells all. A rank that hears nothing from rank 0 meanwhile judges by itself. So every rank has a
  * verdict within about 0.8 s of its own deadline.
  *
  * Invariant: a rank that has said farewell is never dead. */
@@ -20,17 +20,18 @@
 #include "comm/watch_int.h"
 
 #define BEAT_NS     UINT64_C(250000000)
-#define ANSWER_NS   UINT64_C(500000000) /* rank 0 waits so long for answers */
-#define AGAIN_NS    UINT64_C(50000000)  /* and asks again after so long */
-#define ROOT_NS     UINT64_C(550000000) /* the others for a sign of rank 0 */
-#define PROBE_NS    UINT64_C(120000000) /* for each of at most ... */
+#define ANSWER_NS   UINT64_C(500000000) /* how long rank 0 waits for answers */
+#define AGAIN_NS    UINT64_C(50000000)  /* and after how long it asks again */
+#define ROOT_NS     UINT64_C(550000000) /* how long the others wait for a sign of rank 0 */
+#define PROBE_NS    UINT64_C(120000000) /* for each of at most PROBES probes */
 #define PROBES      2
 #define FAREWELL_NS UINT64_C(300000000)
-/* a farewell may still be on its way when the process has ended */
+/* A farewell may still be on its way when the process has ended. */
 #define ENDED_NS UINT64_C(100000000)
 
-/* ---- what comes in; the lock is held ---- */
+/* ---- what arrives; the lock is held ---- */
 
+/* Answers to earlier questions are ignored. */
 static void take_answer(struct tt_watch *w, uint32_t r, const struct tt_answer *a)
 {
     struct tt_seat *s = &w->seats[r];
@@ -41,6 +42,7 @@ static void take_answer(struct tt_watch *w, uint32_t r, const struct tt_answer *
     s->answered = true;
 }
 
+/* Trouble that another rank reports to rank 0. */
 static void take_trouble(struct tt_watch *w, uint32_t r, const struct tt_trouble *t)
 {
     struct tt_verdict v;
@@ -61,12 +63,13 @@ static void take_farewell(struct tt_watch *w, uint32_t r)
 {
     w->seats[r].left = true;
     w->seats[r].line.fd = -1;
-    pthread_cond_broadcast(&w->changed); /* a gathering need not wait for it */
+    pthread_cond_broadcast(&w->changed); /* a gather need not wait for it */
     if (w->rank != 0 && tt_watch_has_case(w))
         tt_watch_settle_alone(w);
 }
 
-/* The process of rank r has ended. */
+/* The process of rank r has ended: tells rank 0, or waits ENDED_NS for its farewell before
+ * judging. */
 static void take_ended(struct tt_watch *w, uint32_t r)
 {
     struct tt_note n = {.type = TT_NOTE_ENDED, .u.ended = r};
@@ -78,7 +81,7 @@ static void take_ended(struct tt_watch *w, uint32_t r)
     }
 }
 
-/* False: what came makes no sense. */
+/* Handles one note. False: it is invalid. */
 static bool watch_thread_take(struct tt_watch *w, uint32_t r, struct tt_note *n)
 {
     struct tt_note reply = {.type = TT_NOTE_ANSWER};
@@ -114,9 +117,9 @@ static bool watch_thread_take(struct tt_watch *w, uint32_t r, struct tt_note *n)
 
 /* ---- whose link is it? ---- */
 
-/* Can no host but this one be reached? Looks at the interface, then asks two others that are not
- * rank 0's, each rank those that follow it, so that not all ask the same ones; false when there are
- * none to ask. */
+/* Can no host except this one be reached? Checks the interface, then probes up to two hosts other
+ * than rank 0's. Each rank starts with those that follow it, so that not all probe the same ones.
+ * False if there are none to probe. */
 static bool ask_around(const struct tt_watch *w)
 {
     const struct tt_boot_peer *me = &w->peers[w->rank];
@@ -138,7 +141,8 @@ static bool ask_around(const struct tt_watch *w)
     return asked > 0;
 }
 
-/* The probes may take a moment: the lock is released for them. */
+/* Probes may take a moment, so the lock is released for them. `asking` tells waiting calls to be
+ * patient. */
 static bool lonely(struct tt_watch *w)
 {
     w->asking = true;
@@ -149,7 +153,7 @@ static bool lonely(struct tt_watch *w)
     return alone;
 }
 
-/* Nothing from rank 0 since the report. */
+/* Nothing has arrived from rank 0 since the report: judges rank 0, or this rank's own link. */
 static void judge_root(struct tt_watch *w)
 {
     struct tt_verdict v;
@@ -160,9 +164,10 @@ static void judge_root(struct tt_watch *w)
     tt_watch_judge_silent_root(w, cut, alone, &v);
     tt_watch_settle(w, &v);
     if (alone)
-        tt_watch_tell(w, &n); /* it may be cut in one direction only */
+        tt_watch_tell(w, &n); /* the link may be cut in one direction only */
 }
 
+/* An end of the connection without farewell is judged at once: it needs no case. */
 void tt_watch_read(struct tt_watch *w, uint32_t r)
 {
     struct tt_line *l = &w->seats[r].line;
@@ -185,6 +190,8 @@ void tt_watch_read(struct tt_watch *w, uint32_t r)
 
 /* ---- what is due; the lock is held ---- */
 
+/* A line that still has something to send needs no heartbeat: what it sends shows that this rank
+ * lives. */
 static void watch_thread_beat(struct tt_watch *w)
 {
     struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_watch_posts_latest(&w->posts)};
@@ -193,7 +200,8 @@ static void watch_thread_beat(struct tt_watch *w)
             tt_watch_line_put(&w->seats[r].line, &n);
 }
 
-/* Judges ranks whose processes have ended without farewell although their connections have not. */
+/* Judges ranks whose processes have ended without farewell although their connections are open.
+ * Returns when the next one is due. */
 static uint64_t watch_thread_bury(struct tt_watch *w)
 {
     uint64_t due = UINT64_MAX, now = tt_now_ns();
@@ -214,7 +222,7 @@ static uint64_t watch_thread_bury(struct tt_watch *w)
     return due;
 }
 
-/* Judges what can be judged; returns when to look again at the latest. */
+/* Judges what can be judged; returns when to check again at the latest. */
 static uint64_t go_on(struct tt_watch *w)
 {
     struct tt_verdict v;
@@ -225,18 +233,20 @@ static uint64_t go_on(struct tt_watch *w)
         tt_watch_judge_case(w, now >= end, &v))
         tt_watch_settle(w, &v);
     else if (w->rank != 0 && w->seats[0].line.read_ns >= w->case_ns)
-        return UINT64_MAX; /* it lives: its verdict will come */
+        return UINT64_MAX; /* rank 0 lives: its verdict will come */
     else if (w->rank != 0 && now >= end)
         judge_root(w);
     if (!tt_watch_has_case(w))
         return UINT64_MAX;
-    if (w->rank == 0 && now >= w->asked_ns + AGAIN_NS) /* ranks come while the case is open */
+    if (w->rank == 0 && now >= w->asked_ns + AGAIN_NS) /* ranks may enter while the case is open */
         tt_watch_ask_all(w);
     return w->rank == 0 && w->asked_ns + AGAIN_NS < end ? w->asked_ns + AGAIN_NS : end;
 }
 
 /* ---- the thread ---- */
 
+/* Polls everything that this thread serves. The lock is released while it sleeps and while the
+ * porter is served. */
 static void sleep_until(struct tt_watch *w, struct pollfd *fds, uint64_t until)
 {
     uint64_t now = tt_now_ns(), due = tt_boot_porter_due(w->boot), end = due < until ? due : until,
@@ -263,11 +273,11 @@ static void watch_thread_serve(struct tt_watch *w, const struct pollfd *fds)
     uint64_t count;
     uint32_t ended;
     if (fds[w->nseats].revents && read(w->wake, &count, sizeof count) < 0)
-        count = 0; /* another wake-up took it */
+        count = 0; /* another wake-up consumed it */
     for (uint32_t r = 0; r < w->nseats; r++) {
         if (fds[r].revents & POLLOUT) {
             tt_watch_line_push(&w->seats[r].line);
-            pthread_cond_broadcast(&w->changed); /* a parcel may have gone */
+            pthread_cond_broadcast(&w->changed); /* a parcel may have been sent */
         }
         if (fds[r].revents & ~POLLOUT)
             tt_watch_read(w, r);
@@ -276,7 +286,7 @@ static void watch_thread_serve(struct tt_watch *w, const struct pollfd *fds)
         take_ended(w, ended);
 }
 
-/* Says goodbye to all who still listen, and waits a moment for it to be on its way. */
+/* Sends a farewell to all ranks that are still connected, and waits a moment until it is sent. */
 static void take_leave(struct tt_watch *w, struct pollfd *fds)
 {
     struct tt_note n = {.type = TT_NOTE_FAREWELL};

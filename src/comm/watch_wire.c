@@ -1,12 +1,11 @@
 /* watch_wire.c - notes on one control connection.
  *
- * A note is a head and a body whose length follows from the type, so that nothing that was sent
- * decides how much is read. Nothing here waits: what does not go at once stays in a small buffer,
- * and a note without room is dropped: heartbeats to a rank that has stopped reading, and a second
- * long answer, which is asked for again. Longer things (parcels) go in pieces when the buffer is
- * empty, so that they keep no other note waiting. Both ends run the same build on machines of one
- * byte order; another one would not know the magic number and be treated as an end of the
- * connection. */
+ * A note is a head and a body whose length follows from the type, so nothing that a peer sends
+ * decides how much is read. Nothing here waits. What the socket does not take at once stays in a
+ * small buffer, and a note without room is dropped: heartbeats to a rank that has stopped reading,
+ * and a second long answer, which is asked for again. Longer data (parcels) goes in pieces when the
+ * buffer is empty, so that it delays no other note. Both ends run the same build on machines of one
+ * byte order; any other would not know the magic number, and its connection is treated as ended. */
 #include <errno.h>
 #include <linux/tcp.h> /* the C library's tcp_info lacks tcpi_segs_out */
 #include <netinet/in.h>
@@ -15,6 +14,8 @@
 
 #include "comm/watch_int.h"
 
+/* CUT_MS: no acknowledgement for so long means cut. LOST_MIN, LOST_OF: lossy if at least LOST_MIN
+ * segments, and more than one in LOST_OF, were sent again. */
 enum {
     MAGIC = 0x54745761,
     HEAD = offsetof(struct tt_note, u),
@@ -35,6 +36,7 @@ static const size_t sizes[TT_NOTE_TYPES] = {
     [TT_NOTE_PIECE] = HEAD + sizeof(struct tt_piece),
 };
 
+/* Sends what the socket takes; the rest moves to the front of the buffer. */
 static enum tt_net watch_wire_push(struct tt_line *l)
 {
     size_t sent = 0;
@@ -44,7 +46,7 @@ static enum tt_net watch_wire_push(struct tt_line *l)
     return went;
 }
 
-/* The next piece of the parcel into the empty buffer. */
+/* Puts the next piece of the parcel into the empty buffer. An empty parcel is one empty piece. */
 static void cut_piece(struct tt_line *l)
 {
     uint64_t at = l->parcel.done, left = l->parcel.total - at,
@@ -71,7 +73,7 @@ void tt_watch_line_push(struct tt_line *l)
     if (went != TT_NET_END)
         return;
     l->error = l->error ? l->error : errno;
-    /* the reader of this line will find the end, and before it what the other side still said */
+    /* the reader of this line will find the end, and before it what the peer still sent */
     l->out_len = 0;
     l->parcel.here = false;
 }
@@ -102,7 +104,7 @@ void tt_watch_line_put(struct tt_line *l, struct tt_note *n)
     tt_watch_line_push(l);
 }
 
-/* Reads up to `want` bytes of the note altogether. */
+/* Reads until `want` bytes of the note have arrived in total. */
 static enum tt_line_state watch_wire_fill(struct tt_line *l, size_t want, int *ret_errno)
 {
     enum tt_net went = tt_boot_line_read(l->io, &l->in, want, &l->in_got);
@@ -114,7 +116,7 @@ static enum tt_line_state watch_wire_fill(struct tt_line *l, size_t want, int *r
     return TT_LINE_END;
 }
 
-/* Texts of others end where ours do. */
+/* Terminates strings that came from a peer. */
 static void seal(struct tt_note *n)
 {
     if (n->type == TT_NOTE_TROUBLE)
@@ -152,8 +154,8 @@ bool tt_watch_line_cut(int fd)
     socklen_t len = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
         return false;
-    /* What comes from there carries acknowledgements too, also when nothing of ours arrives: then
-     * the kernel sends it again. */
+    /* Data from the peer carries acknowledgements too, even if none of ours arrives; the kernel
+     * then sends ours again. */
     bool waiting = info.tcpi_last_ack_recv >= CUT_MS || info.tcpi_retransmits > 0;
     return info.tcpi_state == TCP_CLOSED || (info.tcpi_unacked > 0 && waiting);
 }

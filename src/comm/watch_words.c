@@ -1,4 +1,6 @@
-/* watch_words.c - the words verdicts are made of. */
+/* watch_words.c - the phrases that verdicts consist of: ranks, calls, requests, times. Each
+ * function writes into the caller's buffer of TT_WORDS bytes and returns it; long names are
+ * truncated. */
 #include <inttypes.h>
 
 #include "comm/watch_int.h"
@@ -11,7 +13,7 @@ char *tt_watch_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_W
     return out;
 }
 
-/* What it reduces by; "": it does not. */
+/* The name of its reduction; "": it does not reduce. */
 static const char *watch_words_reduces(const struct tt_op_desc *op, char out[TT_USEROP_NAME + 3])
 {
     bool own = op->redop == TT_REDOP_USER;
@@ -38,6 +40,7 @@ static void message(const struct tt_op_desc *op, char out[TT_WORDS])
              tt_sched_dtype_name((tutti_dtype)op->dtype), sends ? "to" : "from", peer, tag);
 }
 
+/* What the user called, if this is a part of it. */
 static const char *purpose(const struct tt_op_desc *op)
 {
 #define WHY_NAME(id, name) name,
@@ -91,6 +94,7 @@ char *tt_watch_words_request(const struct tt_op_desc *op, char out[TT_WORDS])
     return out;
 }
 
+/* busy: the rank is in the request; otherwise it has left it. */
 char *tt_watch_words_during(const struct tt_op_desc *op, bool busy, char out[TT_WORDS])
 {
     char request[TT_WORDS];

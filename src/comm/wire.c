@@ -1,21 +1,24 @@
 /* wire.c - the links of a group of ranks: one shared region among the ranks of a host,
- * authenticated sockets to the others, joined behind one transport. The region is anonymous memory
- * (memfd) of the lowest local rank that the others open through /proc while it waits for them: no
- * name exists that a killed process could leave behind. */
+ * authenticated sockets to the others, joined behind one transport.
+ *
+ *     find_local -> share_region (offer, map) -> open_shm, open_tcp or open_mpi -> wire_join
+ *
+ * The region is anonymous memory (memfd) of the lowest local rank, which the others open through
+ * /proc while it waits for them: there is no name that a killed process could leave behind. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "comm/comm_int.h"
 
-/* What the lowest rank of each host tells about its region (others: zeros), and everybody about its
- * cores. */
+/* What the lowest rank of each host says about its region (others: zeros), and every rank about its
+ * cores. Sent between ranks. */
 struct offer {
     struct tt_region_key region;
     struct tt_cores cores;
 };
 
-/* Group ranks on my host, rising, me included. */
+/* Group ranks on this host, ascending, this rank included. */
 static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w,
                                struct tutti_error *err)
 {
@@ -31,13 +34,14 @@ static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w
     return TUTTI_OK;
 }
 
+/* Rounded up to pages: direct access begins after it. */
 static size_t shm_bytes(const struct tt_wire *w)
 {
     return (tt_shm_bytes(w->nlocal, TT_RING_BYTES) + 4095) & ~(size_t)4095;
 }
 
-/* Windows: each of the others has a segment under way, and as many again are for copies that
- * several read. */
+/* Size of the windows: room for segments under way to each of the other ranks, and for copies that
+ * several ranks read. */
 static size_t stream_bytes(uint32_t nlocal)
 {
     return (size_t)3 * TT_SEGMENT_BYTES * (nlocal > 4 ? nlocal - 1 : 3);
@@ -48,7 +52,7 @@ static size_t region_bytes(const struct tt_wire *w)
     return shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, stream_bytes(w->nlocal));
 }
 
-/* Creates the region when I am the lowest local rank; *ret_offer is what the others need. */
+/* Creates the region if this is the lowest local rank; *ret_offer is what the others need. */
 static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w,
                                   struct offer *ret_offer, struct tutti_error *err)
 {
@@ -60,8 +64,8 @@ static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire
     return st ? st : tt_shm_region_describe(&w->region, &ret_offer->region, err);
 }
 
-/* Opens the region of the lowest local rank: only what is the sealed memory of this user that it
- * should be. */
+/* Opens the region of the lowest local rank, after checking that it is the sealed memory of this
+ * user that it should be. */
 static tutti_status map_region(struct tt_wire *w, const struct tt_region_key *theirs,
                                struct tutti_error *err)
 {
@@ -76,6 +80,7 @@ static tutti_status map_region(struct tt_wire *w, const struct tt_region_key *th
     return tt_shm_region_join(theirs, &w->region, err);
 }
 
+/* Is any rank of the group crowded? All ranks have the same offers, so all get the same answer. */
 static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w,
                                const struct offer *all, struct tutti_error *err)
 {
@@ -90,8 +95,8 @@ static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w
     return TUTTI_OK;
 }
 
-/* Some rank may not open the region of its host. Without shared memory everything works as well,
- * only slower. */
+/* Some rank cannot open the region of its host. Everything works without shared memory too, only
+ * more slowly. */
 static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w, uint32_t who,
                                struct tutti_error *err)
 {
@@ -113,9 +118,10 @@ static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w
     return TUTTI_OK;
 }
 
-/* what became of the region, as each rank tells the others */
+/* What became of the region, as each rank tells the others: REFUSED is not fatal, UNABLE is. */
 enum share { SHARED, REFUSED, UNABLE };
 
+/* All ranks have the same shares, so all decide alike. */
 static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire *w,
                                  const uint8_t *shares, struct tutti_error *err)
 {
@@ -127,12 +133,12 @@ static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire 
     return refused ? do_without(c, w, c->members[refused - shares], err) : TUTTI_OK;
 }
 
-/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second
- * exchange). A region cannot be opened either when its creator has ended after it gave to the
- * second exchange: a rank that gives to the third one lived when others were refused. All groups of
- * a split take part in each other's exchanges, so that none may be left out. Where the exchange
- * hears of verdicts, a rank that fails is told to all by one; a part's exchange does not (MPI's),
- * so every rank takes part in all. */
+/* Offers the region, maps it, and lets the creator close its descriptor once all have mapped it
+ * (the second exchange). A region cannot be opened either if its creator has ended after it gave to
+ * the second exchange; a rank that gives to the third one was alive when others were refused. All
+ * groups of a split take part in each other's exchanges, so none may be skipped. Where the exchange
+ * learns of verdicts, a failing rank is reported to all by a verdict; the exchange of a part
+ * (MPI's) does not, so there every rank takes part in all exchanges. */
 static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w,
                                  struct tutti_error *err)
 {
@@ -162,13 +168,14 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
     return st;
 }
 
+/* Ends waits in shared memory when there is a verdict. */
 static bool wire_judged(void *watch)
 {
     struct tt_verdict v;
     return tt_watch_verdict(watch, &v);
 }
 
-/* *ret_late: the world rank that did not come in time, if known. */
+/* *ret_late: the world rank that did not come in time, if it is known. */
 static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w,
                              struct tt_transport **ret, uint32_t *ret_late, struct tutti_error *err)
 {
@@ -211,7 +218,7 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w,
     return st;
 }
 
-/* Sockets to ranks that are not local, made when they are first needed (links.c). */
+/* Sockets to ranks that are not local; each is made when it is first needed (links.c). */
 static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wire *w,
                              struct tt_transport **ret, struct tutti_error *err)
 {
@@ -227,7 +234,7 @@ static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wir
     return st;
 }
 
-/* Through MPI to everybody, on a communicator of its own. */
+/* Reaches every rank through MPI, on a communicator of its own. */
 static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w,
                              struct tt_transport **ret, struct tutti_error *err)
 {
@@ -240,7 +247,7 @@ static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w,
         ret, err);
 }
 
-/* One transport from the parts there are. */
+/* Makes one transport of the parts there are; routes by rank if there are two. */
 static tutti_status wire_join(const struct tt_wire_config *c, struct tt_wire *w,
                               struct tt_transport *shm, struct tt_transport *tcp,
                               struct tutti_error *err)
