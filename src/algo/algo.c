@@ -1,15 +1,20 @@
-/* algo.c - the drivers around an algorithm: may it, its shape, all ranks, some ranks.
+/* algo.c - the drivers around an algorithm: may it run, its shape, all ranks, some ranks.
  *
- * Everything an algorithm need not think about happens here once: is the collective offered, is the
- * root a rank, are the options known, does the topology fit; the fields of the shape that come from
- * the problem; the loop over ranks; the sticky error. An algorithm is probed before every use, so
- * that its own functions see only problems it has accepted. */
+ * Everything that algorithms share happens here once: is the collective offered, is the root a
+ * rank, are the options known, does the topology fit; the fields of the shape that come from the
+ * problem; the loop over ranks; the sticky error.
+ *
+ *     probe -> shape -> builder -> slice of each rank, or build of all -> freeze
+ *
+ * An algorithm is probed before every use, so that its own functions see only problems that it has
+ * accepted. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "algo/algo.h"
 
+/* Names what is offered instead. */
 static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struct tutti_error *why)
 {
     char offered[160] = "";
@@ -22,6 +27,7 @@ static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struc
                    tt_sched_coll_name(coll), offered);
 }
 
+/* What no algorithm can do; independent of the algorithm. */
 static tutti_status check_problem(const struct tt_problem *p, struct tutti_error *why)
 {
     if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT ||
@@ -44,7 +50,7 @@ bool tt_algo_problem_ordered(const struct tt_problem *p)
     return tt_sched_coll_sums(p->coll) && p->ranks > 1 && (p->ordered || average);
 }
 
-/* "direct, oneshot": those that sum an element in one place, in rank order. */
+/* "direct, oneshot": the algorithms that sum an element in one place, in rank order. */
 static void name_ordered(tutti_coll coll, char *buf, size_t cap)
 {
     size_t n, used = 0;
@@ -55,6 +61,7 @@ static void name_ordered(tutti_coll coll, char *buf, size_t cap)
                 (size_t)snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", table[i]->name);
 }
 
+/* Refuses algorithms that would combine contributions in another order than the problem needs. */
 static tutti_status check_order(const struct tt_algo *al, const struct tt_problem *p,
                                 struct tutti_error *why)
 {
@@ -73,6 +80,7 @@ static tutti_status check_order(const struct tt_algo *al, const struct tt_proble
                    al->name, tt_sched_dtype_name(p->dtype), others);
 }
 
+/* A topology that is given must fit even where the algorithm does not use it. */
 static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_args *a,
                                struct tutti_error *why)
 {
@@ -85,6 +93,7 @@ static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_ar
     return TUTTI_OK;
 }
 
+/* In this order: the algorithm's own probe sees only valid options and a fitting topology. */
 tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a,
                            struct tutti_error *why)
 {
@@ -102,6 +111,7 @@ tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *
     return st;
 }
 
+/* topo_hash is set only where the topology influences the schedule: others fit any network. */
 tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a,
                            struct tt_shape *ret, struct tutti_error *err)
 {
@@ -132,8 +142,8 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
     return TUTTI_OK;
 }
 
-/* The other n ranks of a symmetric schedule are about as long as the one listed: what cannot fit is
- * refused before it fills the memory. */
+/* The other n ranks of a symmetric schedule have about as many operations as the one listed: what
+ * cannot fit is refused before it fills the memory. */
 static void reserve_alike(struct tt_builder *b, uint32_t n)
 {
     uint64_t ops = (uint64_t)b->ops.len * n, spans = (uint64_t)b->spans.len * n, bytes;
@@ -152,6 +162,7 @@ static void reserve_alike(struct tt_builder *b, uint32_t n)
     tt_sched_build_reserve(b, ops, spans);
 }
 
+/* The list of rank i depends on nothing but the arguments, so any range can be listed. */
 static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t n,
                        struct tt_builder *b)
 {
@@ -169,7 +180,7 @@ static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, u
 tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first,
                            uint32_t n, struct tt_sched **ret, struct tutti_error *err)
 {
-    struct tt_synthesis empty = {0}; /* no memo has a name, so that build allocates nothing in it */
+    struct tt_synthesis empty = {0}; /* no memo has a name, so build stores nothing in it */
     struct tt_shape shape;
     struct tt_builder b;
     tutti_status st = tt_algo_shape(al, a, &shape, err);
@@ -182,6 +193,7 @@ tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *
         tt_sched_shape_free(&shape);
         return st;
     }
+    /* A synthesised algorithm knows no single ranks: it builds all of them. */
     tt_sched_build_begin(&b, &shape, al->slice ? first : 0);
     if (al->slice)
         list_ranks(al, a, n, &b);

@@ -17,10 +17,10 @@ struct tt_problem {
     uint64_t count; /* elements of the whole vector */
     tutti_dtype dtype;
     tutti_redop redop; /* or TT_REDOP_USER */
-    bool ordered;      /* it does not commute: contributions are combined in rank order */
+    bool ordered;      /* the reduction does not commute: combine contributions in rank order */
 };
-/* Must one operation combine all contributions of an element, in rank order? Reductions that do not
- * commute, and averages of integers: a sum that travels would have to wrap. */
+/* Must one operation combine all contributions of an element, in rank order? So for reductions that
+ * do not commute, and for averages of integers, whose partial sums would wrap. */
 bool tt_algo_problem_ordered(const struct tt_problem *p);
 
 enum { TT_MAX_OPTIONS = 8 };
@@ -53,17 +53,15 @@ struct tt_algo_report {
     double dual_rate; /* no schedule of its kind has more; 0: not known */
 };
 
-/* What was slow to find, as bytes that a later build can start from. Bytes are never trusted: those
- * that are not what a build of the same name has found (damaged, of another version) are as good as
- * none. */
+/* A slow search result as bytes from which a later build can start. The bytes are never trusted:
+ * damaged ones, or those of another version, are ignored. */
 struct tt_algo_memo {
     /* 16 hexadecimal digits, '-' and a number: all that the bytes depend on; "": not wanted */
     char name[24];
     struct tt_vec known, found; /* bytes: given to build; given by it when it had to search */
 };
 
-/* What goes into a synthesis and comes out of it besides the schedule. All zero: nothing known,
- * nothing asked. */
+/* Input and output of a synthesis besides the schedule. All zero: nothing known, nothing wanted. */
 enum { TT_ALGO_MEMOS = 2 };
 struct tt_synthesis {
     struct tt_algo_memo memo[TT_ALGO_MEMOS];
@@ -79,7 +77,7 @@ struct tt_algo {
     const char *home;
     unsigned colls; /* bit set of 1u << tutti_coll */
     bool needs_topo;
-    /* goes without, but looks at the topology where there is one */
+    /* works without a topology, but uses one where it is given */
     bool uses_topo;
     /* computes chunk weights in floating point: one rank does that for all */
     bool weighs;
@@ -87,11 +85,11 @@ struct tt_algo {
     bool rank_order; /* sums in rank order: qualifies for `reproducible` */
     /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */
     const struct tt_algo_option *options;
-    /* With these options it runs in one segment: the planner does not look for a better number.
-     * NULL: never so. */
+    /* With these options it runs in one segment: the planner does not search for a better number.
+     * NULL: never. */
     bool (*one_segment)(const struct tt_algo_args *a);
-    /* Can it? TUTTI_OK or TUTTI_ERR_REFUSED with the reason. Options are already checked against
-     * `options`. May be NULL: always. */
+    /* TUTTI_OK, or TUTTI_ERR_REFUSED with the reason. Options are already checked against
+     * `options`. May be NULL: accepts everything. */
     tutti_status (*probe)(const struct tt_algo_args *a, struct tutti_error *why);
     /* Chunks, weights, owners, buffers, flags. The caller has filled coll, ranks, root, segments,
      * algo, options, count, dtype, redop; inplace = true. */
@@ -102,8 +100,8 @@ struct tt_algo {
     /* All ranks, in order. May refine b->shape before it lists anything: fewer chunks than the
      * shape announced, weights, buffers. */
     void (*build)(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b);
-    /* What `build` makes depends on neither count, dtype, redop nor segments=K: one schedule serves
-     * them all. */
+    /* The result of `build` does not depend on count, dtype, redop or segments=K: one schedule
+     * serves all of them. */
     bool any_size;
     /* Names the memos of such a build; NULL: it has none. */
     void (*memos)(const struct tt_algo_args *a, struct tt_synthesis *y);
@@ -113,8 +111,8 @@ struct tt_algo {
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n);
 const struct tt_algo *tt_algo_find(const char *name); /* NULL when unknown */
-/* Of everything about an algorithm that another build may have otherwise: name, collectives,
- * options and their values. */
+/* A hash of everything in which another build may differ: name, collectives, options and their
+ * values. */
 uint64_t tt_algo_hash(const struct tt_algo *al);
 /* "no algorithm 'rnig'; did you mean ring?" as an error. */
 tutti_status tt_algo_unknown(const char *name, struct tutti_error *err);
@@ -125,7 +123,7 @@ tutti_status tt_algo_options_add(struct tt_options *o, const char *key_value,
                                  struct tutti_error *err);
 tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_options *o,
                                    struct tutti_error *err);
-/* The value, or the default: that text is good until the thread's next call. */
+/* The value, or the default; the default's text is valid until the thread's next call. */
 const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_options *o,
                                 const char *key);
 uint64_t tt_algo_option_number(const struct tt_algo *al, const struct tt_options *o,
@@ -133,8 +131,8 @@ uint64_t tt_algo_option_number(const struct tt_algo *al, const struct tt_options
 /* sorted "k=v,k=v" */
 void tt_algo_options_format(const struct tt_options *o, char *buf, size_t cap);
 
-/* Whether al can do the problem: collective offered, root in range, options known, topology fits,
- * then its own probe. */
+/* Can al solve the problem? Collective offered, root in range, options known, topology fits, then
+ * its own probe. */
 tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a,
                            struct tutti_error *why);
 /* The shape alone; all ranks; one rank; ranks first..first+n-1 (a synthesised algorithm builds all
@@ -146,7 +144,7 @@ tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *
 tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first,
                            uint32_t n, struct tt_sched **ret, struct tutti_error *err);
 /* All ranks by a synthesised algorithm. The caller owns y: it names the memos (tt_algo_name_memos),
- * fills in what it knows, keeps what was found and frees it with tt_algo_synthesis_free. */
+ * fills in what it knows, keeps what was found and frees y with tt_algo_synthesis_free. */
 tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a,
                                 struct tt_synthesis *y, struct tt_sched **ret,
                                 struct tutti_error *err);

@@ -11,9 +11,9 @@
  *            2    2  (of rank 1)            7  (of rank 3)      then rank 0 has 0 and 1 complete
  *
  * Cost: 2(p-1) steps like the ring, 2(p-1)/p of the vector sent per rank, but half of it to each
- * side: on a ring network half the transfer time, behind one port nothing gained. Every rank waits
- * for both neighbours in each step. The rings share no chunk, so that each is correct by itself
- * (invariant: ring.c). */
+ * side: half the transfer time on a ring network, no gain behind one port. Every rank waits for
+ * both neighbours in each step. The rings share no chunk, so each is correct by itself (invariant:
+ * ring.c). */
 #include "algo/algos.h"
 #include "algo/phases.h"
 

@@ -15,10 +15,10 @@
  *
  * The broadcast is the reduce reversed: t = q-1-s.
  *
- * A parent hears from one child per step, adding lower ranks first: acc = acc + message, a fixed
- * order, and everybody receives the root's bits. Cost: q steps; reduce and broadcast move S per
- * edge and the root handles q*S, so segments pipeline the levels; gather and scatter move (p-1)/p S
- * through the root. */
+ * A parent receives from one child per step and adds lower ranks first: acc = acc + message, a
+ * fixed order, and every rank receives the root's bits. Cost: q steps; reduce and broadcast move S
+ * per edge and the root handles q*S, so segments pipeline the levels; gather and scatter move
+ * (p-1)/p S through the root. */
 #include "algo/algos.h"
 #include "algo/phases.h"
 
@@ -106,8 +106,8 @@ static size_t subtree_range(const struct seat *t, uint32_t own, struct tt_span o
                         : 0);
 }
 
-/* Invariant before step s: chunks of v .. v + 2^s - 1 (cut at p) are here: the own one in IN, the
- * others in scratch (root: OUT). */
+/* Invariant before step s: the chunks of v .. v + 2^s - 1 (cut at p) are here: the own one in IN,
+ * the others in scratch (root: OUT). */
 static void binomial_gather(struct tt_builder *b, const struct seat *t)
 {
     struct tt_span r[3];
@@ -139,8 +139,8 @@ static void binomial_scatter(struct tt_builder *b, const struct seat *t)
         tt_sched_emit_copy(b, t->q - 1, &own, 1);
 }
 
-/* The root keeps sending from IN and copies last: the copy delays nobody, and in place nothing is
- * read after it. */
+/* The root keeps sending from IN and copies last: the copy delays no message, and in place nothing
+ * is read after it. */
 static void broadcast(struct tt_builder *b, const struct seat *t)
 {
     struct tt_span all = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);

@@ -45,7 +45,7 @@ struct grid {
     struct digit dim[MAX_DIMS];
 };
 
-/* One stage of one part: what its blocks are. */
+/* One stage of one part: which chunks its blocks have. */
 struct stage {
     uint32_t parts, base; /* chunk of the owner whose digits still to come are 0 */
     struct digit along;   /* the digit that tells the blocks apart */
@@ -172,7 +172,7 @@ static struct tt_group stage_group(const struct stage *s, uint32_t rank)
                              .ctx = s};
 }
 
-/* What is the same in all phases of a rank. */
+/* The same in all phases of a rank. */
 struct frame {
     const struct grid *grid;
     bool rs, ag;
@@ -207,8 +207,8 @@ static struct tt_phase gather_phase(const struct frame *f, const struct tt_group
 }
 
 /* variant=paper: in each stage every rank of a ring ends with all of the part, summed along the
- * dimensions so far. Block b of a part: the chunks of owners b*n/size .. (b+1)*n/size - 1, whoever
- * they are. */
+ * dimensions so far. Block b of a part: the chunks of owners b*n/size .. (b+1)*n/size - 1,
+ * regardless of where these owners are. */
 static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t part, uint32_t i,
                               struct tt_phase ret[2])
 {
@@ -238,7 +238,7 @@ static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t par
     return 2;
 }
 
-/* The phases of stage i of a part: what the collective has of reduce-scatter and all-gather. */
+/* The phases of stage i of a part: reduce-scatter and all-gather, as the collective has them. */
 static size_t joint_phases(const struct frame *f, const struct stage *s, uint32_t rank,
                            const uint32_t part_stage[2], struct tt_phase ret[2])
 {

@@ -1,8 +1,8 @@
 /* chain.c - the pipelined chain: broadcast, reduce and all-reduce along one line of ranks.
  *
- * Ranks stand in a line, v = (rank - root) mod p from the root on (all-reduce: root 0). With K
- * segments the line works like a bucket brigade: while segment k is at rank v, segment k+1 is at
- * the rank before. On 4 ranks, root 1:
+ * Ranks are in a line, v = (rank - root) mod p from the root on (all-reduce: root 0). K segments
+ * pipeline the line: while segment k is at rank v, segment k+1 is at the rank before. On 4 ranks,
+ * root 1:
  *
  *     v        0     1     2     3
  *     rank     1     2     3     0
@@ -12,10 +12,10 @@
  *     allreduce                         reduce, then bcast (steps p-1 ..): both directions of
  *                                       every link work at once when the pipe is full
  *
- * Sums are own + (sum of the later ranks), one fixed nesting; everybody gets the root's bits. Cost:
- * p-1 steps (all-reduce 2(p-1)), S bytes over every link in each direction used; with K segments
- * (p-2+K) * (alpha + S/K beta), near S beta for large S: half the ring's traffic for a broadcast.
- * Each rank waits only for its neighbours. */
+ * Sums are own + (sum of the later ranks), one fixed nesting; every rank gets the root's bits.
+ * Cost: p-1 steps (all-reduce 2(p-1)), S bytes over every link in each direction used; with K
+ * segments (p-2+K) * (alpha + S/K beta), near S beta for large S: half the ring's traffic for a
+ * broadcast. Each rank waits only for its neighbours. */
 #include "algo/algos.h"
 #include "algo/phases.h"
 

@@ -1,4 +1,4 @@
-/* direct.c - the owner of a chunk gets everybody's contribution itself and adds them in rank order:
+/* direct.c - the owner of a chunk receives every rank's contribution and adds them in rank order:
  * the reproducible algorithm.
  *
  *     p = 4    step 0   rank r sends its part of chunk c to rank c, for all c;
@@ -6,13 +6,13 @@
  *              step 1   rank c sends chunk c to everybody
  *
  *       rank 0 receives chunk 0 of ranks 1, 2, 3 into three scratch buffers; its own part stays
- *       in the input; one n-ary reduction
- *       over the four, left to right, writes chunk 0 of the output.
+ *       in the input; one n-ary reduction over the four, left to right, writes chunk 0 of the
+ *       output.
  *
  * Cost: 2 steps (reduce-scatter, all-gather: 1 each) with p-1 messages each, 2(p-1)/p of the vector
  * sent per rank, (p-1)/p reduced; a rank waits for all others. Every element is summed in the order
- * 0, 1, .., p-1 whatever its place, the size of the vector or the transport: with `reproducible`
- * only such algorithms qualify.
+ * 0, 1, .., p-1, independent of its place, the size of the vector and the transport: with
+ * `reproducible` only such algorithms qualify.
  * All-to-all, gather and scatter are the same idea without sums, in one step. */
 #include "algo/algos.h"
 #include "algo/flat.h"
@@ -37,7 +37,7 @@ static tutti_status direct_shape(const struct tt_algo_args *a, struct tt_shape *
     bool all_to_all = s->coll == TUTTI_ALL_TO_ALL;
     s->chunks = all_to_all ? p * p : p;
     s->nbufs = tt_sched_coll_reduces(s->coll) ? TT_BUF_SCRATCH + p : TT_BUF_SCRATCH;
-    /* What arrives from a rank would overwrite what is still being sent to it. */
+    /* A chunk that arrives from a rank would overwrite the one still being sent to it. */
     s->inplace = !all_to_all;
     s->symmetric = tt_sched_coll_reduces(s->coll) || tt_algo_coll_gathers(s->coll);
     return TUTTI_OK;

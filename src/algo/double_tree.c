@@ -19,9 +19,9 @@
  *
  * The level of label x is the index of b, and levels rise strictly on the way up: all messages of
  * one level go in one step. A parent with two children receives both in scratch and adds lower +
- * own + higher label in one operation; the root's bits go to everybody. A rooted collective labels
+ * own + higher label in one operation; every rank gets the root's bits. A rooted collective labels
  * from the root: it has label 0 in both trees, the others 1..n-1 in tree 0 and reversed (n odd) or
- * turned by one (n even) in tree 1, so that again odd labels become even ones. Cost: all-reduce 2
+ * rotated by one (n even) in tree 1, so that again odd labels become even ones. Cost: all-reduce 2
  * ceil(log2 n) steps, at most 2 S bytes sent and received per rank (inner S/2 * 3, leaf S/2);
  * broadcast and reduce half of it; with K segments about (steps + 2K) * (alpha + S/(2K) beta). Each
  * rank waits for its children, then for its parent. */
@@ -99,8 +99,7 @@ static struct seat take_seat(const struct naming *m, uint32_t rank)
     return t;
 }
 
-/* A rank's part in one tree: where it sits and where its data are. Chunk and channel are the tree's
- * number. */
+/* A rank's part in one tree: its seat and its buffers. Chunk and channel are the tree's number. */
 struct part {
     struct seat seat;
     uint32_t tree;

@@ -1,12 +1,12 @@
-/* flat.c - one-step collectives: each pair of ranks that has something to tell talks directly.
+/* flat.c - one-step collectives: every message goes from its source straight to its destination.
  *
  *     p = 4, all-gather: 0 -> 1,2,3   1 -> 2,3,0   2 -> 3,0,1   3 -> 0,1,2   (in this order, so
  *                        that no two ranks send to one target first)
  *     gather to 0:       1,2,3 -> 0                 scatter from 0: 0 -> 1,2,3
  *
- * Cost: one step; a rank has p-1 messages in flight (rooted ones: the root). Nobody waits for more
- * than the messages meant for it. Sums are formed by one operation over all contributions in rank
- * order 0, 1, .., p-1: the same bits wherever and however it is done. */
+ * Cost: one step; a rank has p-1 messages in flight (rooted ones: the root). A rank waits only for
+ * the messages addressed to it. Sums are formed by one operation over all contributions in rank
+ * order 0, 1, .., p-1: the same bits on every rank and transport. */
 #include "algo/flat.h"
 
 #include <stdlib.h>
@@ -36,6 +36,7 @@ static void copy_chunk(struct tt_builder *b, uint32_t step, uint32_t src, uint32
     tt_sched_emit_copy(b, step, &s, 1);
 }
 
+/* Receives are listed in the order in which the messages arrive: rank-1 sends here first. */
 void tt_algo_flat_all_gather(struct tt_builder *b, uint32_t step, uint32_t in)
 {
     uint32_t p = b->shape.ranks;
@@ -47,6 +48,7 @@ void tt_algo_flat_all_gather(struct tt_builder *b, uint32_t step, uint32_t in)
         copy_chunk(b, step, in, b->rank);
 }
 
+/* The root copies its own chunk last: the sends of others do not wait for it. */
 void tt_algo_flat_gather(struct tt_builder *b, uint32_t step)
 {
     uint32_t p = b->shape.ranks;
@@ -86,6 +88,7 @@ void tt_algo_flat_broadcast(struct tt_builder *b, uint32_t step)
     tt_sched_emit_copy(b, step, &own, 1);
 }
 
+/* Chunk me*p + d goes to rank d; chunk s*p + me comes from rank s. */
 void tt_algo_flat_all_to_all(struct tt_builder *b, uint32_t step)
 {
     uint32_t p = b->shape.ranks, me = b->rank;
@@ -97,6 +100,7 @@ void tt_algo_flat_all_to_all(struct tt_builder *b, uint32_t step)
     copy_chunk(b, step, TT_BUF_IN, me * p + me);
 }
 
+/* The operands are in rank order whatever the order of arrival: one n-ary operation adds them. */
 void tt_algo_flat_sum(struct tt_builder *b, uint32_t step, uint32_t chunk)
 {
     uint32_t p = b->shape.ranks;

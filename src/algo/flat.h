@@ -8,8 +8,8 @@
 
 #include "algo/algo.h"
 
-/* The own chunk, read from `in`, to everybody; the others' chunks to OUT; the own one copied there
- * when `in` is not OUT. */
+/* Sends the own chunk, read from `in`, to all others; receives theirs in OUT; copies the own one
+ * there when `in` is not OUT. */
 void tt_algo_flat_all_gather(struct tt_builder *b, uint32_t step, uint32_t in);
 void tt_algo_flat_gather(struct tt_builder *b, uint32_t step); /* IN r -> OUT at the root */
 /* IN at the root -> OUT r at rank r */
@@ -20,8 +20,8 @@ void tt_algo_flat_broadcast(struct tt_builder *b, uint32_t step);
 void tt_algo_flat_all_to_all(struct tt_builder *b, uint32_t step);
 
 /* Receives `chunk` of every other rank into scratch (rank j's in scratch j) and adds all p
- * contributions to OUT in rank order, the own one read from IN. The builder's rank has listed its
- * sends of this step already. */
+ * contributions to OUT in rank order, the own one read from IN. Call it after the rank's sends of
+ * this step are listed. */
 void tt_algo_flat_sum(struct tt_builder *b, uint32_t step, uint32_t chunk);
 /* The p-1 other ranks in the order r+1, r+2, ..: so that in each round every rank is the target of
  * one sender. */

@@ -1,5 +1,4 @@
-/* fold.c - which rank plays which part when the count is not a power of two; the rule is drawn in
- * fold.h.
+/* fold.c - which rank has which role when the count is not a power of two; fold.h draws the rule.
  *
  * Both maps are monotone, so that a range of core ranks is a range of chunks and rank order is core
  * order. */

@@ -17,12 +17,12 @@
  *       0 gives all to 1; ranks 1, 2, 3, 4 do the above with windows of chunks {0,1}, 2, 3, 4;
  *       1 gives the result to 0.
  *
- * Cost: 2 log2 p steps, 2(p-1)/p of the vector sent per rank, (p-1)/p reduced; big data go far.
- * Otherwise 2 floor(log2 p) + 2 steps and ranks 2i send one, ranks 2i+1 nearly three vectors. Every
- * rank waits for its partner of the step. Invariant (v, m in core ranks): before the exchange at
- * distance m of the reduce-scatter rank v holds, for its window of 2m core ranks around v, the sums
- * over the core ranks equal to v modulo 2m; in the all-gather its window of m core ranks is
- * complete. */
+ * Cost: 2 log2 p steps, 2(p-1)/p of the vector sent per rank, (p-1)/p reduced; the largest messages
+ * go farthest. Otherwise 2 floor(log2 p) + 2 steps; ranks 2i send one vector, ranks 2i+1 nearly
+ * three. Every rank waits for its partner of the step. Invariant (v, m in core ranks): before the
+ * exchange at distance m of the reduce-scatter rank v holds, for its window of 2m core ranks around
+ * v, the sums over the core ranks equal to v modulo 2m; in the all-gather its window of m core
+ * ranks is complete. */
 #include "algo/algos.h"
 #include "algo/fold.h"
 #include "algo/phases.h"
@@ -44,7 +44,7 @@ static struct tt_span window(const struct tt_fold *f, uint32_t v, uint32_t m, ui
     return tt_sched_span_from(buf, src, first, tt_algo_fold_chunk(f, lo + m) - first);
 }
 
-/* What one rank's list needs in every step. */
+/* What every step of a rank's list needs. */
 struct halving {
     struct tt_fold f;
     uint32_t chunks;
@@ -95,8 +95,8 @@ static uint32_t double_up(const struct halving *h, struct tt_builder *b, uint32_
     return step;
 }
 
-/* The chunks an idle rank gets from its partner at the end: its own (reduce-scatter), the others'
- * (all-gather), all (allreduce). */
+/* The chunks that an idle rank gets from its partner at the end: its own (reduce-scatter), those of
+ * the others (all-gather), all (allreduce). */
 static size_t returned(const struct halving *h, uint32_t idle_rank, uint32_t buf,
                        struct tt_span ret[2])
 {
@@ -126,9 +126,9 @@ static void idle_slice(const struct halving *h, uint32_t rank, struct tt_builder
     tt_sched_emit_recv(b, 1 + phases * tt_ceil_log2(h->f.core), rank + 1, 0, back, n);
 }
 
-/* Step 0 of a count that is not a power of two, for the ranks that stay. Afterwards a doubled rank
- * has its contributions in `work`; in an all-gather every rank has its window in OUT. Returns where
- * the data are. */
+/* Step 0 of a count that is not a power of two, for ranks that stay active. Afterwards a doubled
+ * rank has its contributions in `work`; in an all-gather every rank has its window in OUT. Returns
+ * the buffer with the data. */
 static uint32_t fold_in(const struct halving *h, uint32_t rank, struct tt_builder *b)
 {
     struct tt_span sum = tt_sched_span_from(h->work, TT_BUF_IN, 0, h->chunks),

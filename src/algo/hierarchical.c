@@ -37,7 +37,7 @@ struct levels {
     uint32_t n, size[MAX_LEVELS]; /* innermost first; every size is at least 2 */
 };
 
-/* False when there are too many levels. Single-member levels are dropped. */
+/* False when there are too many levels. Levels of a single member are dropped. */
 static bool add_level(struct levels *v, uint32_t size)
 {
     if (size == 1)
@@ -87,7 +87,7 @@ static bool levels_from_text(const char *text, struct levels *ret)
     return true;
 }
 
-/* The sizes along the leftmost path; tree_is_regular tells whether they hold everywhere. */
+/* The sizes along the leftmost path; tree_is_regular decides whether they hold everywhere. */
 static bool levels_from_tree(const struct tt_tree *t, struct levels *v)
 {
     for (uint32_t i = 0; t->count[i] > 0; i = t->first[i])
@@ -105,7 +105,7 @@ static bool levels_from_grid(const struct tt_topo *t, struct levels *v)
     return true;
 }
 
-/* The switch that rank r hangs on; UINT32_MAX when it has other neighbours. */
+/* The switch of rank r; UINT32_MAX when the rank has other neighbours. */
 static uint32_t switch_of(const struct tt_topo *t, uint32_t r)
 {
     uint32_t from = t->g.start[r], to = t->g.start[r + 1];
@@ -117,7 +117,7 @@ static uint32_t switch_of(const struct tt_topo *t, uint32_t r)
     return t->g.head[from];
 }
 
-/* Ranks from `r` on that hang on one switch. */
+/* The number of ranks from `r` on that are on the same switch. */
 static uint32_t run_on_switch(const struct tt_topo *t, uint32_t r)
 {
     uint32_t n = 1, sw = switch_of(t, r);
@@ -132,8 +132,8 @@ static bool levels_from_switches(const struct tt_topo *t, struct levels *v)
     return add_level(v, host) && add_level(v, t->ranks / host);
 }
 
-/* What the topology suggests, looking at rank 0's surroundings only: cheap enough for every
- * slice. */
+/* The levels that the topology suggests, read from the surroundings of rank 0 only: cheap enough
+ * for every slice. */
 static bool levels_from_topo(const struct tt_topo *t, struct levels *v)
 {
     if (t->tree)

@@ -1,5 +1,5 @@
-/* oneshot.c - one step: everybody tells everybody everything. For vectors so short that only the
- * number of steps counts.
+/* oneshot.c - one step: every rank sends everything to every other. For vectors so short that only
+ * the number of steps matters.
  *
  *     p = 4 allreduce   0 -> 1,2,3   1 -> 2,3,0   2 -> 3,0,1   3 -> 0,1,2   each the whole vector;
  *                       then every rank adds x0 + x1 + x2 + x3 in this order
@@ -7,8 +7,8 @@
  *
  * Cost: one step, p-1 messages and p-1 whole vectors sent per rank (rooted collectives: by or to
  * the root), p-1 vectors reduced; a rank waits for all others. Every rank adds the same numbers in
- * the same order: equal bits everywhere, and the same as direct's. All-gather, gather and scatter
- * have a chunk per rank; the others one chunk, the barrier one without elements. */
+ * the same order: equal bits everywhere, and equal to those of direct. All-gather, gather and
+ * scatter have a chunk per rank; the others one chunk, the barrier one without elements. */
 #include "algo/algos.h"
 #include "algo/flat.h"
 #include "algo/phases.h"

@@ -1,9 +1,9 @@
 /* options.c - the options of algorithms: "key=value" texts, checked against what the algorithm
  * lists.
  *
- * Options keep the texts people wrote; an algorithm asks for a value by name and gets the default
- * when it was not given. Values are judged once, in tt_algo_options_check: lookups afterwards
- * cannot fail. `segments` belongs to every algorithm. */
+ * Options keep the texts as they were given; an algorithm asks for a value by name and gets the
+ * default when there is none. Values are checked once, in tt_algo_options_check: lookups afterwards
+ * cannot fail. Every algorithm has the option `segments`. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct tt_algo_option *find_option(const struct tt_algo *al, const 
     return NULL;
 }
 
-/* Letters that cannot be confused with the separators of the canonical text. */
+/* Printable characters other than the separators of the canonical text. */
 static bool is_plain(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -44,6 +44,7 @@ static bool is_plain(const char *s, size_t n)
     return n > 0;
 }
 
+/* Only the syntax is checked here: the algorithm may not be known yet. */
 tutti_status tt_algo_options_add(struct tt_options *o, const char *key_value,
                                  struct tutti_error *err)
 {
@@ -64,7 +65,7 @@ tutti_status tt_algo_options_add(struct tt_options *o, const char *key_value,
     return TUTTI_OK;
 }
 
-/* Is `value` one of "a|b|c"? */
+/* Is `value` one of "a|b|c"? The separator itself is no part of a value. */
 static bool is_listed(const char *values, const char *value)
 {
     size_t n = strlen(value);
@@ -78,13 +79,14 @@ static bool is_listed(const char *values, const char *value)
     return false;
 }
 
-/* Does the list end in an entry such as "AxB..": any text, which the algorithm's probe judges? */
+/* Does the list end in an entry such as "AxB..": any text, checked by the algorithm's probe? */
 static bool takes_text(const char *values)
 {
     size_t n = strlen(values);
     return n > 2 && tt_streq(values + n - 2, "..");
 }
 
+/* Suggests near matches and lists all options. */
 static tutti_status unknown_option(const struct tt_algo *al, const char *key,
                                    struct tutti_error *err)
 {
@@ -118,6 +120,7 @@ static tutti_status check_value(const struct tt_algo_option *op, const char *val
     return TUTTI_OK;
 }
 
+/* The limit is that of the shape's field: the canonical text must fit there. */
 tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_options *o,
                                    struct tutti_error *err)
 {
@@ -139,6 +142,7 @@ tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_opt
 const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_options *o,
                                 const char *key)
 {
+    /* Per thread: algorithms are pure and may be asked by several threads at once. */
     static _Thread_local char first[sizeof(o->item[0].value)];
     const struct tt_option_value *v = find_value(o, key);
     const struct tt_algo_option *op = find_option(al, key);
@@ -152,6 +156,7 @@ const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_option
     return first;
 }
 
+/* dflt applies to values that are absent; the check has refused all others. */
 uint64_t tt_algo_option_number(const struct tt_algo *al, const struct tt_options *o,
                                const char *key, uint64_t dflt)
 {
@@ -169,6 +174,7 @@ static int by_key(const void *a, const void *b)
                   ((const struct tt_option_value *)b)->key);
 }
 
+/* Sorted by key: equal options have equal text, whatever the order they were given in. */
 void tt_algo_options_format(const struct tt_options *o, char *buf, size_t cap)
 {
     struct tt_options sorted = *o;

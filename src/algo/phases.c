@@ -2,9 +2,9 @@
  *
  * A phase knows, for each of its steps t, one send, one receive and perhaps one copy (the kinds are
  * in ring.c and circulant.c). tt_algo_phases_emit walks over the steps of all phases and asks each
- * active one first for its send, then for its receive, then for its local operation: the order a
- * schedule demands. Two rings in opposite directions, or the levels of a hierarchy, are lists of
- * phases and nothing else. */
+ * active one first for its send, then for its receive, then for its local operation: the order that
+ * a schedule requires. Two rings in opposite directions, or the levels of a hierarchy, are nothing
+ * but lists of phases. */
 #include "algo/phases.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@ uint32_t tt_algo_group_rank(const struct tt_group *g, uint32_t i)
     return g->list ? g->list[i] : g->first + i * g->stride;
 }
 
-/* The sum is formed in 64 bits: i + d may be beyond 32. */
+/* The sum is formed in 64 bits: i + d may exceed 32. */
 uint32_t tt_algo_group_after(const struct tt_group *g, uint32_t i, uint32_t d)
 {
     assert(i < g->n);
@@ -47,6 +47,7 @@ static struct tt_span run_of_blocks(const struct tt_blocks *k, uint32_t i, uint3
     return s;
 }
 
+/* A range that wraps around the end of the group is two spans, first the part before the end. */
 size_t tt_algo_group_spans(const struct tt_group *g, uint32_t i, uint32_t n, uint32_t buf,
                            uint32_t src, struct tt_span *ret)
 {
@@ -74,6 +75,7 @@ uint32_t tt_algo_phase_steps(const struct tt_phase *p)
     return p->kind->steps(p->group.n);
 }
 
+/* The first message reads the contributions; later ones read what the phase has made so far. */
 static void emit_send(struct tt_builder *b, const struct tt_phase *p, uint32_t t)
 {
     struct tt_span spans[TT_GROUP_SPANS];
@@ -83,6 +85,8 @@ static void emit_send(struct tt_builder *b, const struct tt_phase *p, uint32_t t
     tt_sched_emit_send(b, p->step + t, h.peer, p->channel, spans, n);
 }
 
+/* A partial sum is the local operand plus the message. The last step completes the own block, which
+ * belongs in `out`. */
 static void emit_recv(struct tt_builder *b, const struct tt_phase *p, uint32_t t)
 {
     struct tt_span spans[TT_GROUP_SPANS];
@@ -137,6 +141,7 @@ void tt_algo_phases_emit(struct tt_builder *b, const struct tt_phase *phases, si
                     kinds[k](b, &phases[i], step - phases[i].step);
 }
 
+/* OUT of foreign chunks does not exist in a reduce-scatter: partial sums need scratch there. */
 void tt_algo_phases_shape(struct tt_shape *s)
 {
     s->chunks = s->ranks;
@@ -144,6 +149,7 @@ void tt_algo_phases_shape(struct tt_shape *s)
     s->symmetric = true;
 }
 
+/* Both phases: the all-gather starts from OUT in the step after the reduce-scatter ends. */
 void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs,
                           const struct tt_phase_kind *ag)
 {

@@ -3,8 +3,8 @@
  * is a short list of phases. Internal to src/algo.
  *
  * A group has n members; member i keeps block i. A phase works on the blocks of its group only and
- * does not touch other chunks. tt_algo_phases_emit lists the phases of one rank in the order a
- * schedule demands (step by step; sends, receives, local operations), so phases may follow each
+ * does not touch other chunks. tt_algo_phases_emit lists the phases of one rank in the order that a
+ * schedule requires (step by step; sends, receives, local operations), so phases may follow each
  * other (rising `step`) or overlap (other channel, other chunks).
  *
  *     allreduce on a ring:      {ring_rs, in IN,  work OUT, out OUT, step 0}
@@ -94,9 +94,8 @@ uint32_t tt_algo_phase_steps(const struct tt_phase *p);
  * must not share a (sender, receiver) pair; overlapping phases must not share chunks. */
 void tt_algo_phases_emit(struct tt_builder *b, const struct tt_phase *phases, size_t n);
 
-/* The whole of an algorithm that is one group of all ranks with a chunk each: its shape, and a
- * rank's list for the collectives that reduce (by a phase of kind `rs`), gather (`ag`) or do both
- * in this order. */
+/* A whole algorithm that is one group of all ranks with a chunk each: its shape, and a rank's list
+ * for collectives that reduce (by a phase of kind `rs`), gather (`ag`) or do both in this order. */
 void tt_algo_phases_shape(struct tt_shape *s);
 void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs,
                           const struct tt_phase_kind *ag);

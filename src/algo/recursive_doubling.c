@@ -56,7 +56,7 @@ static void recursive_doubling_exchange(struct tt_builder *b, uint32_t step, uin
     add_in_rank_order(b, step, own_buf, b->rank < peer);
 }
 
-/* The rank that hands its vector to the next one and gets the result in the last step. */
+/* The rank that hands its vector to the next one and receives the result in the last step. */
 static void idle_slice(uint32_t rank, uint32_t last, struct tt_builder *b)
 {
     struct tt_span in = recursive_doubling_whole(TT_BUF_IN, TT_BUF_IN),

@@ -1,4 +1,4 @@
-/* ring.c - the ring: every rank talks to its two neighbours only.
+/* ring.c - the ring: every rank communicates with its two neighbours only.
  *
  * Rank r sends to r+1. The vector has p chunks; chunk r belongs to rank r. In the reduce-scatter a
  * partial sum of chunk c starts at rank c+1, travels once around, collects each rank's contribution

@@ -1,17 +1,17 @@
 /* swing.c - Swing (De Sensi et al., NSDI 2024): log steps whose distances grow slowly, for rings
  * and tori with short cables.
  *
- * In step s rank r talks to mate(r, s) = r + rho(s) (r even) or r - rho(s) (r odd), modulo p, with
- * rho(s) = 1 - 2 + 4 - ... +- 2^s = 1, -1, 3, -5, 11, ...: the distances 1, 1, 3, 5, 11 of the
- * log-step algorithms' 1, 2, 4, 8, 16. For even p mates are mutual.
+ * In step s rank r exchanges with mate(r, s) = r + rho(s) (r even) or r - rho(s) (r odd), modulo p,
+ * with rho(s) = 1 - 2 + 4 - ... +- 2^s = 1, -1, 3, -5, 11, ...: distances 1, 1, 3, 5, 11 instead of
+ * 1, 2, 4, 8, 16 of the other log-step algorithms. For even p mates are mutual.
  *
- * Who must get block b through whom follows from first arrivals: b starts at rank b; in steps s =
- * q-1 .. 0 every holder passes b to its mate unless the mate has it already. That is a tree over
- * all ranks (checked for every even p when the algorithm is asked for). The all-gather sends along
- * these trees, the reduce-scatter runs them backwards, so each contribution is added once, in one
- * order: all ranks get the same bits. Turning by two ranks maps even blocks' trees onto each other,
- * and r -> 1-r maps even ones to odd ones: one tree, that of block 0, is enough. The place of rank
- * r in the tree of b is r-b (b even) or b-r (b odd). p = 4, q = 2:
+ * The way of block b follows from first arrivals: b starts at rank b; in steps s = q-1 .. 0 every
+ * holder passes b to its mate unless the mate has it already. That is a tree over all ranks
+ * (checked for every even p when the algorithm is probed). The all-gather sends along these trees,
+ * the reduce-scatter runs them backwards, so each contribution is added once, in one order: all
+ * ranks get the same bits. A shift by two ranks maps the trees of even blocks onto each other, and
+ * r -> 1-r maps even ones to odd ones: one tree, that of block 0, is enough. The place of rank r in
+ * the tree of b is r-b (b even) or b-r (b odd). p = 4, q = 2:
  *
  *     mates         s=0: 0-1, 2-3      tree of 0   0 --s=1--> 3     arrive[] = 2, 0, 0, 1 (2: root)
  *     (rho 1, -1)   s=1: 0-3, 1-2                  |s=0       |s=0
@@ -21,13 +21,13 @@
  *                     step 1 (s=1)  0 sends 3 to 3, 1 sends 2 to 2, 2 sends 1 to 1, 3 sends 0 to 0
  *     all-gather      steps 2, 3: s = 1, 0, the same messages back
  *
- * Odd p: the last rank hands its data to rank p-2, whose block carries chunks p-2 and p-1, and is
- * served by it at the end. Cost: 2 ceil(log2 p) steps and 2(p-1)/p S sent per rank for even p
- * (every place of the tree is taken once among a rank's blocks); odd p: 2 ceil(log2 (p-1)) + 2
- * steps and S more each way between the last two ranks. On a ring of 256 the reduce-scatter makes
- * 711 block-hops per rank instead of 1024 with doubling distances. A rank waits for one mate per
- * step. Listing one rank takes O(p log p); the blocks of a message are even ones, then odd ones,
- * coded as strided spans. */
+ * Odd p: the last rank hands its data to rank p-2, whose block carries chunks p-2 and p-1, and
+ * receives the result from it at the end. Cost: 2 ceil(log2 p) steps and 2(p-1)/p S sent per rank
+ * for even p (every place of the tree is taken once among a rank's blocks); odd p: 2 ceil(log2
+ * (p-1)) + 2 steps and S more each way between the last two ranks. On a ring of 256 the
+ * reduce-scatter makes 711 block-hops per rank instead of 1024 with doubling distances. A rank
+ * waits for one mate per step. Listing one rank takes O(p log p); the blocks of a message are even
+ * ones, then odd ones, coded as strided spans. */
 #include "algo/algos.h"
 #include "algo/phases.h"
 
@@ -119,8 +119,8 @@ struct work {
     struct tt_vec spans;
 };
 
-/* Appends a chunk, lengthening the last span when it continues its stride. Out of memory is kept in
- * the builder. */
+/* Appends a chunk, or lengthens the last span when the chunk continues its stride. Failure to
+ * allocate is kept in the builder. */
 static void add_chunk(struct work *w, uint32_t chunk, uint32_t buf, uint32_t src)
 {
     struct tt_span *last = w->spans.len ? tt_vec_at(&w->spans, w->spans.len - 1) : NULL;
@@ -144,7 +144,7 @@ static void add_block(struct work *w, uint32_t block, uint32_t buf, uint32_t src
         add_chunk(w, block + 1, buf, src);
 }
 
-/* What a message is to the rank being listed. */
+/* The role of a message for the rank being listed. */
 enum role { SCATTER_SEND, SCATTER_RECV, GATHER_SEND, GATHER_RECV };
 
 static void add_scatter_recv(struct work *w, uint32_t block, uint32_t x, uint32_t s)
@@ -210,7 +210,7 @@ static void copy_own(struct work *w)
     tt_sched_emit_copy(w->b, 0, &own, 1);
 }
 
-/* The steps of a rank that swings. `host`: it also stands for the folded rank `extra`. */
+/* The steps of a rank that swings. `fold`: p is odd; the host also represents the rank `extra`. */
 static void list_swinging(struct work *w, bool fold)
 {
     const struct tree *t = w->tree;
@@ -296,7 +296,7 @@ static tutti_status swing_shape(const struct tt_algo_args *a, struct tt_shape *s
     return TUTTI_OK;
 }
 
-/* Few operations, but finding the blocks of each takes p steps: what a budget must know. */
+/* Few operations, but finding the blocks of each takes p steps: budgets must count that. */
 static uint64_t swing_estimate(const struct tt_algo_args *a)
 {
     return (uint64_t)a->problem.ranks * (1 + tt_ceil_log2(a->problem.ranks)) / 8 + 4;

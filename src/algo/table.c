@@ -1,5 +1,5 @@
 /* table.c - all algorithms, one line each. The order decides ties between equally fast candidates
- * and the order of every list. */
+ * and the order of every list that is printed. */
 #include "algo/algos.h"
 
 #include <string.h>
@@ -39,11 +39,13 @@ const struct tt_algo *tt_algo_find(const char *name)
     return NULL;
 }
 
+/* The terminator is included: "ab" "c" and "a" "bc" differ. */
 static uint64_t feed_text(uint64_t h, const char *text)
 {
     return tt_hash_bytes(h, text, strlen(text) + 1);
 }
 
+/* Ranks compare it: two builds whose algorithms differ would build different schedules. */
 uint64_t tt_algo_hash(const struct tt_algo *al)
 {
     uint64_t facts[] = {al->colls,     al->needs_topo, al->uses_topo,    al->weighs,

@@ -9,9 +9,9 @@
  *    child 1   |        rank 2         |   child 0|rank 0|rank 1|rank 0|rank 1 |
  *                                          child 1|  rank 2     |   rank 2     |
  *
- * Since children come one after the other, what a rank ends with is one range, and ranges follow
- * the order of the leaves. Cuts that differ by less than a billionth of the vector are one cut:
- * sums of shares are only as exact as doubles are. */
+ * Since children come one after the other, a rank ends with one range, and the ranges follow the
+ * order of the leaves. Cuts that differ by less than a billionth of the vector are one cut: sums of
+ * shares are only as exact as doubles. */
 #include "algo/flex/flex.h"
 
 #include <assert.h>
@@ -61,7 +61,7 @@ static tutti_status cells_alloc(struct tt_flex_cells *c, uint32_t n, bool inner,
     return c->end && c->rep && (c->kept || !inner) ? TUTTI_OK : tt_fail_memory(err, "cells");
 }
 
-/* Children with a share too small to matter keep nothing. */
+/* Children whose share is negligible keep nothing. */
 static bool keeps(const struct tt_flex_node *v)
 {
     return v->share > same_cut;
@@ -170,8 +170,8 @@ static uint64_t cells_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The smallest denominator of a fraction that is x as far as doubles can tell, by continued
- * fractions; 0: none that is small. */
+/* The smallest denominator of a fraction that equals x within the precision of doubles, by
+ * continued fractions; 0: there is no small one. */
 static uint64_t denominator(double x)
 {
     uint64_t before = 0, q = 1;

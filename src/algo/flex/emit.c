@@ -5,9 +5,9 @@
  * is its part of both lists forwards (sends, receives, sums of each step); the all-gather is the
  * same parts backwards in mirrored time, with senders and receivers exchanged. All chunks that go
  * the same way in one step are one message. Results that cross the top of a hierarchy of several
- * levels have a channel of their own: on one channel those of the first segments would wait for the
- * sums of the last ones, and the levels below for them. Invariant: before a step is listed the
- * cursors stand at the first run of that step or a later one. */
+ * levels have a channel of their own: on a shared channel the results of the first segments would
+ * wait for the sums of the last ones, and the levels below for the results. Invariant: before a
+ * step is listed, the cursors are at the first run of that step or a later one. */
 #include "algo/flex/flex.h"
 #include "algo/phases.h"
 
@@ -23,7 +23,7 @@ struct lister {
     const struct tt_flex_run *by_src, *by_dst;
     const struct tt_flex_sum *sums;
     size_t nruns, nsums;
-    size_t src0, src1, dst0, dst1, sum0, sum1; /* the parts of the rank being listed */
+    size_t src0, src1, dst0, dst1, sum0, sum1; /* ranges of the rank being listed */
     struct tt_vec spans;
 };
 
@@ -32,8 +32,8 @@ static int emit_order(uint64_t a, uint64_t b)
     return a < b ? -1 : a > b;
 }
 
-/* The peer's distance ahead of the rank, without knowing how many ranks there are: 2^32 stands for
- * them. */
+/* The peer's distance ahead of the rank. The number of ranks is not needed: modulo 2^32 the order
+ * is the same. */
 static int by_sender(const void *a, const void *b)
 {
     const struct tt_flex_run *x = a, *y = b;
@@ -60,6 +60,7 @@ static int by_rank(const void *a, const void *b)
     return d ? d : emit_order(x->first, y->first);
 }
 
+/* The span that the act reads or writes; all-gathers use OUT, except the first one of a rank. */
 static struct tt_span span_of(const struct tt_flex_run *run, enum act act, bool from_input)
 {
     switch (act) {
@@ -86,7 +87,7 @@ static uint16_t channel_of(const struct tt_flex_plan *p, const struct tt_flex_ru
     return (act == HAND_SEND || act == HAND_RECV) && p->top > 0 && run->step >= p->top;
 }
 
-/* Runs from .. to-1 are those of one rank and step: a message for each peer. */
+/* Runs from .. to-1 are those of one rank and step; each peer gets one message. */
 static void emit_messages(struct lister *l, const struct tt_flex_run *runs, size_t from, size_t to,
                           enum act act, uint32_t step)
 {
@@ -111,6 +112,7 @@ static void emit_messages(struct lister *l, const struct tt_flex_run *runs, size
     }
 }
 
+/* The end of the runs of this step, from the front; run_begin: their begin, from the back. */
 static size_t run_end(const struct tt_flex_run *runs, size_t from, size_t to, uint32_t step)
 {
     while (from < to && runs[from].step == step)
@@ -125,7 +127,7 @@ static size_t run_begin(const struct tt_flex_run *runs, size_t from, size_t to, 
     return to;
 }
 
-/* What arrived apart, and the own part in its place, in the order of the children. */
+/* Adds what arrived apart, and the own part in its place, in the order of the children. */
 static void emit_sum(struct lister *l, const struct tt_flex_sum *s)
 {
     struct tt_span span = tt_sched_span_range(s->to, s->first, s->len);
@@ -142,6 +144,7 @@ static void emit_sum(struct lister *l, const struct tt_flex_sum *s)
         l->b->status = tt_fail_memory(&l->b->err, "sums");
 }
 
+/* Reduce-scatter: sends, receives, then sums of every step. */
 static void list_scatter(struct lister *l)
 {
     size_t s = l->src0, d = l->dst0, sum = l->sum0;
@@ -157,8 +160,8 @@ static void list_scatter(struct lister *l)
     }
 }
 
-/* The chunks that the rank ends with, from the input to the output, after the step that reads them
- * there. */
+/* Copies the chunks that the rank ends with from the input to the output. It follows the messages
+ * of the step, which still read them there. */
 static void emit_own(struct lister *l)
 {
     const struct tt_flex_cells *root = &l->p->cells[0];
@@ -172,6 +175,7 @@ static void emit_own(struct lister *l)
     }
 }
 
+/* All-gather: the lists backwards, from step `first` on. */
 static void list_gather(struct lister *l, uint32_t first)
 {
     size_t s = l->src1, d = l->dst1;
@@ -188,6 +192,7 @@ static void list_gather(struct lister *l, uint32_t first)
     }
 }
 
+/* The ranges advance with the rank: both lists are sorted by it. */
 static void list_rank(struct lister *l, uint32_t rank)
 {
     tutti_coll coll = l->b->shape.coll;
@@ -207,6 +212,7 @@ static void list_rank(struct lister *l, uint32_t rank)
         list_gather(l, tt_sched_coll_reduces(coll) ? l->p->steps : 0);
 }
 
+/* Sorts p's own lists; they are not needed in another order afterwards. */
 void tt_flex_emit(struct tt_flex_plan *p, struct tt_builder *b)
 {
     struct lister l = {.p = p,

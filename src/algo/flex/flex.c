@@ -15,22 +15,21 @@
  *     step 3  inside     0 <-> 1
  *
  * Only the abstract of FlexReduce is public: uneven portions per learner for irregular hierarchies.
- * The rules here are ours. shares=even: every rank ends with the same (the conventional way).
+ * The rules here are our own. shares=even: every rank ends with the same (the conventional way).
  * branch: every child of a node keeps the same. optimal: the shares that need the least time when
- * reduce-scatter and all-gather overlap (shares.c has the linear program and its solution); where
- * links are equal these are those of branch. Segments make the overlap: the planner finds their
- * number, and K of them come within a few waves of K of the optimum. With shares=even the phases
- * stay apart unless segments=K is given; there the vector runs in two blocks, the second one step
- * behind, so that the inner phase of one hides behind the outer phase of the other. leader (all on
- * the first rank of a host: what Horovod does with unequal hosts) and broke (on as many ranks as
- * the smallest host has: HCCL's "broke" way) are there to be compared with. A reduce-scatter or
- * all-gather alone has blocks of equal size unless shares=branch is asked for: optimal means even
- * then.
+ * reduce-scatter and all-gather overlap (shares.c has the linear program and its solution); on
+ * equal links they are those of branch. Segments make the overlap: the planner finds their number,
+ * and K of them come within a few waves of K of the optimum. With shares=even the phases stay apart
+ * unless segments=K is given; there the vector runs in two blocks, the second one step behind, so
+ * that the inner phase of one hides behind the outer phase of the other. leader (everything on the
+ * first rank of a host, as Horovod does with unequal hosts) and broke (on as many ranks as the
+ * smallest host has: HCCL's "broke" way) exist for comparison. A reduce-scatter or all-gather alone
+ * has blocks of equal size unless shares=branch is given: optimal means even then.
  *
- * phases=direct: one step per level, c - 1 messages per rank at least. circulant: ceil(log2 c)
- * steps of one message, for small vectors on hosts that pay per message; its links carry what they
- * should only with equal shares, so that optimal means branch there. auto compares the time of
- * messages (latency, overhead, ports) and bytes of the two.
+ * phases=direct: one step per level, at least c - 1 messages per rank. circulant: ceil(log2 c)
+ * steps of one message, for small vectors on hosts that pay per message; its link loads are right
+ * only with equal shares, so optimal means branch there. auto compares the time of messages
+ * (latency, overhead, ports) and bytes of the two.
  *
  * Cost: 2 steps per level, all-reduce of S bytes in S * max over uplinks of load / bandwidth
  * (tt_flex_time) plus the levels' latencies; a rank waits for one representative in each sibling.
@@ -68,8 +67,8 @@ static enum tt_flex_shares wanted_shares(const struct tt_algo_args *a)
     return shares == TT_FLEX_OPTIMAL && a->problem.coll != TUTTI_ALLREDUCE ? TT_FLEX_EVEN : shares;
 }
 
-/* All-reduce with even shares: overlapping is what makes uneven ones better, and was not asked
- * for. */
+/* All-reduce with even shares: the phases do not overlap unless that was asked for, since overlap
+ * is what makes uneven shares better. */
 static bool phases_apart(const struct tt_algo_args *a)
 {
     return a->problem.coll == TUTTI_ALLREDUCE && wanted_shares(a) == TT_FLEX_EVEN &&
@@ -114,8 +113,8 @@ static double bytes_of(const struct tt_problem *p)
     return (double)p->count * tt_sched_dtype_bytes(p->dtype);
 }
 
-/* The best that direct phases can do against what circulant ones will do. Leaves the shares of the
- * winner. */
+/* Compares the best time of direct phases with that of circulant ones. Leaves the shares of the
+ * winner in the tree. */
 static bool circulant_wins(const struct tt_algo_args *a, struct tt_flex_tree *t,
                            enum tt_flex_shares shares)
 {
@@ -160,7 +159,7 @@ static tutti_status check_size(const struct tt_flex_plan *p, struct tutti_error 
     return TUTTI_OK;
 }
 
-/* All but the runs. */
+/* Makes everything but the runs. */
 static tutti_status plan_make(const struct tt_algo_args *a, struct tt_flex_plan *ret,
                               struct tutti_error *why)
 {
@@ -285,7 +284,7 @@ static void flex_build(const struct tt_algo_args *a, struct tt_synthesis *y, str
     plan_free(&p);
 }
 
-/* Each chunk of each group is looked at on the way up and down. */
+/* Each chunk of each group is visited on the way up and down. */
 static uint64_t estimate_ops(const struct tt_algo_args *a)
 {
     struct tt_flex_plan p;

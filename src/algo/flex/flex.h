@@ -2,9 +2,9 @@
  * src/algo and its tests.
  *
  * A hierarchy is a rooted tree whose leaves are the ranks; every node but the root has an uplink.
- * Nodes with one child are no nodes here. Data of a group are spread over its ranks: the vector [0,
- * 1) is cut in cells, and for each cell one rank of the group, its representative, has the sum over
- * the group. flex.c tells how the groups of a level become one. */
+ * Nodes with one child are left out here. The data of a group are spread over its ranks: the vector
+ * [0, 1) is cut in cells, and for each cell one rank of the group, its representative, has the sum
+ * over the group. flex.c describes how the groups of a level become one. */
 #ifndef TT_FLEX_H
 #define TT_FLEX_H
 
@@ -18,7 +18,7 @@ struct tt_flex_node {
     uint32_t height;       /* 0: a leaf */
     /* bytes/s of the uplink each way while both ways are busy; the root: infinite */
     double bw;
-    /* of what its parent's group keeps, the part that this child keeps; siblings add up to 1 */
+    /* the part that this child keeps of what its parent's group keeps; siblings add up to 1 */
     double share;
     double cap; /* shares.c: room on the links below and above, see there */
 };

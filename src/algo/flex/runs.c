@@ -11,10 +11,10 @@
  *                 offset d - i (mod c). With q offsets left, s = ceil(q/2), offsets s .. q-1 go to
  *                 child i + s, where they are 0 .. q-1-s. One message in, one out, in each step.
  *
- * What a representative has of its child is its input, when the child is a leaf, or the sum it has
- * made (in OUT, or in scratch when OUT is only for what the rank ends with). A chunk is sent
- * exactly once by each child that does not keep it: therefore the same runs backwards hand it out
- * again. */
+ * The part of a child is its representative's input, when the child is a leaf, or the sum that the
+ * representative has made (in OUT, or in scratch when OUT is only for the rank's own chunks). Each
+ * child that does not keep a chunk sends it exactly once: therefore the same runs backwards
+ * distribute it again. */
 #include "algo/flex/flex.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ uint32_t tt_flex_steps(const struct tt_flex_tree *t, bool circulant, uint32_t bl
     return steps;
 }
 
-/* One group being listed: which of its cells each chunk is (of one block), its first step. */
+/* One group being listed: the cell of each chunk (of one block), and its first step. */
 struct group {
     struct tt_flex_plan *p;
     uint32_t v, step;
@@ -55,7 +55,7 @@ static uint32_t partial(const struct group *g)
     return g->p->scatter ? (uint32_t)TT_FLEX_SUM : TT_BUF_OUT;
 }
 
-/* Where the representative of child k has its part before the group begins. */
+/* The buffer in which the representative of child k has its part before the group begins. */
 static uint32_t part_of(const struct group *g, uint32_t k)
 {
     return g->p->tree.node[g->p->tree.node[g->v].first + k].count ? partial(g) : TT_BUF_IN;
@@ -77,8 +77,8 @@ static uint32_t kept_by(const struct group *g, uint32_t chunk)
     return g->p->cells[g->v].kept[g->at[chunk]];
 }
 
-/* Appends a run to the list, or makes the last one longer; once per block. `since`: where the runs
- * of this loop began. */
+/* Appends a run to the list, or lengthens the last one; once per block. `since`: where the runs of
+ * this loop began. */
 static void push_run(struct group *g, size_t since, struct tt_flex_run run)
 {
     struct tt_vec *list = &g->p->run;
@@ -138,8 +138,8 @@ static void direct_sums(struct group *g, uint32_t block)
     }
 }
 
-/* Where child k has offset `offset` at the beginning of round t: it was added to in round 0 if ever
- * (later rounds reach fewer offsets). */
+/* The buffer in which child k has offset `offset` at the beginning of round t: an offset that
+ * received anything did so in round 0 (later rounds reach fewer offsets). */
 static uint32_t circulant_part(const struct group *g, uint32_t k, uint32_t offset, uint32_t t)
 {
     bool added = t > 0 && offset < g->p->tree.node[g->v].count / 2;
@@ -184,7 +184,7 @@ static void list_group(struct group *g)
     }
 }
 
-/* v and everything below; at[chunk] is the chunk's cell of v's parent. */
+/* Lists v and everything below; at[chunk] is the chunk's cell of v's parent. */
 static tutti_status list_below(struct tt_flex_plan *p, uint32_t v, const uint32_t *parent_at,
                                const uint32_t *base, struct tutti_error *err)
 {

@@ -39,13 +39,13 @@ static void share_branch(struct tt_flex_tree *t)
         t->node[i].share = 1.0 / t->node[t->node[i].parent].count;
 }
 
-/* A group of ranks only. */
+/* Is it a group of ranks only? */
 static bool is_host(const struct tt_flex_node *v)
 {
     return v->height == 1;
 }
 
-/* In each host the first `keepers` ranks share equally, the others have nothing. */
+/* In each host the first `keepers` ranks share equally, the others keep nothing. */
 static void share_first(struct tt_flex_tree *t, uint32_t keepers)
 {
     share_branch(t);
@@ -54,7 +54,7 @@ static void share_first(struct tt_flex_tree *t, uint32_t keepers)
             t->node[t->node[i].first + k].share = k < keepers ? 1.0 / keepers : 0;
 }
 
-/* Ranks of the smallest host; a rank that hangs among hosts is one of its own. */
+/* Ranks of the smallest host; a rank directly among hosts counts as a host of one. */
 static uint32_t smallest_host(const struct tt_flex_tree *t)
 {
     uint32_t least = UINT32_MAX;
@@ -75,7 +75,8 @@ static double sum_of_caps(const struct tt_flex_tree *t, const struct tt_flex_nod
     return sum;
 }
 
-/* Sets the caps for time T; can T be? Children have higher numbers than their parents. */
+/* Sets the caps for time T; returns whether T is possible. Children have higher numbers than their
+ * parents. */
 static bool set_caps(struct tt_flex_tree *t, double time)
 {
     for (uint32_t i = t->nnodes; i-- > 1;) {
@@ -89,7 +90,7 @@ static bool set_caps(struct tt_flex_tree *t, double time)
     return sum_of_caps(t, &t->node[0]) >= t->node[0].count - 2.0;
 }
 
-/* Invariant: `high` is possible, `low` is not. Ends when no number lies between. */
+/* Invariant: `high` is possible, `low` is not. Ends when no double lies between them. */
 static double least_time(struct tt_flex_tree *t)
 {
     double slowest = t->node[1].bw;
@@ -108,8 +109,8 @@ static double least_time(struct tt_flex_tree *t)
     return high;
 }
 
-/* Shares of the children of v as equal as they can be with share * load <= cap. Each round gives
- * the children that cannot have an equal part of the rest what they can have. */
+/* Shares of the children of v, as equal as possible with share * load <= cap. Each round fixes the
+ * children whose cap is below an equal part of the rest. */
 static void share_capped(struct tt_flex_tree *t, const struct tt_flex_node *v, double load)
 {
     struct tt_flex_node *child = &t->node[v->first];
@@ -138,8 +139,8 @@ static void share_capped(struct tt_flex_tree *t, const struct tt_flex_node *v, d
         child[k].share /= sum;
 }
 
-/* From the top: load(v), here kept in place of the cap once v's own share is known, is what the
- * children's L adds up to. */
+/* From the top: once v's own share is known, load(v) takes the place of its cap; the children's L
+ * add up to it. */
 static void share_optimal(struct tt_flex_tree *t)
 {
     bool possible = set_caps(t, least_time(t));

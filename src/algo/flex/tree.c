@@ -1,10 +1,10 @@
 /* tree.c - the hierarchy that flex works on.
  *
  * It comes from the topology's own tree (tree:, nics:, files that have one), or from a network that
- * happens to be a tree: switches joined without loops and every rank on one switch, as a star is,
- * or what a file describes. Such a network is rooted in the middle of its longest path, so that
- * there are as few levels as possible. Nodes with one child add no choice: they are left out, and
- * the slower of the links above and below counts.
+ * is a tree without saying so: switches joined without loops and every rank on one switch, such as
+ * a star or a network from a file. Such a network is rooted in the middle of its longest path, so
+ * that there are as few levels as possible. Nodes with one child add no choice: they are left out,
+ * and the slower of the links above and below counts.
  *
  *     switches  s0 - s1 - s2        root s1; s0 has one child: 0 hangs on s1, by its slower link
  *                |    |   |\                     (0 1 (2 3))
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A rooted tree as it is found, before nodes with one child vanish: plain arrays over its nodes. */
+/* A rooted tree as found, before nodes with one child are left out: arrays over its nodes. */
 struct raw {
     uint32_t n, root;
     uint32_t *start, *child; /* children of i: child[start[i]] .. child[start[i+1]-1] */
@@ -43,7 +43,7 @@ static tutti_status raw_alloc(uint32_t n, struct raw *r, struct tutti_error *err
     return r->start && r->child && r->rank && r->bw ? TUTTI_OK : tt_fail_memory(err, "hierarchy");
 }
 
-/* What a link carries each way when sums and results cross it at the same time. */
+/* The rate of a link each way when sums and results cross it at the same time. */
 static double link_rate(const struct tt_link *l)
 {
     if (l->half)
@@ -68,7 +68,7 @@ static tutti_status raw_from_tree(const struct tt_topo *t, struct raw *r, struct
     return st;
 }
 
-/* Values of up[] that are no arcs: of the first vertex, and of those not reached. */
+/* Values of up[] that are no arcs: for the first vertex, and for those not reached. */
 static const uint32_t first_arc = UINT32_MAX, unseen = UINT32_MAX - 1;
 
 /* Breadth-first from `from`; up[v] is the CSR arc that led to v. Returns how many vertices were
@@ -113,8 +113,8 @@ static uint32_t middle(const struct tt_topo *t, uint32_t n, uint32_t *up, uint32
     return v;
 }
 
-/* As many links as a tree has, and ranks that do not forward; whether it hangs together is seen
- * when it is walked. */
+/* Has it as many links as a tree, and ranks that do not forward? Whether it is connected shows when
+ * it is walked. */
 static bool counts_as_tree(const struct tt_topo *t)
 {
     if (t->ranks < 2 || t->nlinks + 1 != t->ranks + t->switches)
@@ -160,8 +160,8 @@ out:
     return st;
 }
 
-/* Down through nodes with one child; the slowest link on the way. Switches without ranks were seen
- * to have no leaves below. */
+/* Follows nodes with one child downwards; *bw becomes the slowest link on the way. Switches without
+ * ranks below have no leaves and are skipped. */
 static uint32_t tree_skip(const struct raw *r, const uint32_t *leaves, uint32_t v, double *bw)
 {
     *bw = r->bw[v];
@@ -179,7 +179,7 @@ static uint32_t tree_skip(const struct raw *r, const uint32_t *leaves, uint32_t 
     return v;
 }
 
-/* Ranks below each node, by a walk from the root that is then undone from its end. */
+/* Ranks below each node: walk from the root, then add up from the end of the walk. */
 static void count_leaves(const struct raw *r, uint32_t *leaves, uint32_t *queue, uint32_t *parent)
 {
     uint32_t tail = 0;
@@ -196,7 +196,7 @@ static void count_leaves(const struct raw *r, uint32_t *leaves, uint32_t *queue,
         leaves[parent[queue[tail]]] += leaves[queue[tail]];
 }
 
-/* Invariant: node i stands for vertex queue[i]; nodes before `i` have their children. */
+/* Invariant: node i is vertex queue[i]; nodes before `i` have their children. */
 static void tree_number(const struct raw *r, const uint32_t *leaves, uint32_t *queue,
                         struct tt_flex_tree *t)
 {

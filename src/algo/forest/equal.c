@@ -1,5 +1,5 @@
-/* equal.c - trees of equal weight: they need no priorities on the links to run alike, and few of
- * them mean few messages.
+/* equal.c - trees of equal weight: they share links fairly without priorities, and few trees mean
+ * few messages.
  *
  * 1. The trees are laid one after the other, each the cheapest under lengths that grow
  *    exponentially with the load of a resource (multiplicative weights), then taken out and laid
@@ -16,7 +16,7 @@
  *
  * A star around every rank, which needs no pipelining, is taken where that fits. Otherwise the
  * numbers that could come near the bound are tried: few, then the number of ranks, then all. Where
- * no number up to `trees` is good enough one of up to half as many again may be: then some trees
+ * no number up to `trees` is good enough, one of up to half as many again may be: then some trees
  * count twice.
  *
  * Trees for reduce-scatter or all-gather alone have given roots, the same number for each. */
@@ -28,8 +28,8 @@
 enum { GENTLE = 8, STEEPEST = 96, TRIES = 10, TIGHTENED = 4, BREAKPOINTS = 400 };
 static const double CLEARLY = 1.001;
 static const double SHALLOW = 0.2; /* see struct tt_forest_query */
-/* How far below the bound a number of trees may stay by whole trees alone, and what it must reach
- * to be taken at once. */
+/* How far below the bound a number of trees may stay because trees are whole, pass by pass; a rate
+ * within REACHED of that ends the search. */
 static const double ALLOWED[] = {0.002, 0.005, 0.01}, REACHED = 0.001;
 
 /* About e^x, the same on every machine. */
@@ -63,7 +63,7 @@ static uint32_t root_of(const struct tt_forest_packer *k, uint32_t i)
     return k->kind == TT_FOREST_BOTH ? (uint32_t)((uint64_t)i * 0x9e3779b1u % p) : i / k->per_root;
 }
 
-/* Lays tree i, for the first time or anew; a new way is kept only if it lowers the potential. */
+/* Lays tree i, for the first time or again; a new tree is kept only if it lowers the potential. */
 static tutti_status lay(struct tt_forest_packer *k, uint32_t i, bool again, double steep,
                         struct tutti_error *err)
 {
@@ -120,7 +120,7 @@ tutti_status tt_forest_lay(struct tt_forest_packer *k, uint32_t trees, struct tu
 
 /* ---- given roots ---- */
 
-/* k->pairs take the place of *best if their rate is clearly higher. */
+/* Puts k->pairs in place of *best if their rate is clearly higher. */
 static void keep_better(struct tt_forest_packer *k, double rate, double than, struct tt_vec *best,
                         double *best_rate)
 {
@@ -183,7 +183,7 @@ static void set_limits(struct tt_forest_packer *k, double top)
         k->limit[e] = (uint32_t)equal_whole(top * k->net.cap[e]);
 }
 
-/* Exchanges edges until the busiest resource takes the least time possible, or the next one to
+/* Exchanges edges until the busiest resource takes the least time possible, or the next one above
  * that. */
 static tutti_status tighten(struct tt_forest_packer *k, uint32_t n, struct tutti_error *err)
 {
@@ -202,7 +202,7 @@ static tutti_status tighten(struct tt_forest_packer *k, uint32_t n, struct tutti
     return st;
 }
 
-/* n copies on at most `trees` trees. */
+/* Tries n copies on at most `trees` trees. */
 static tutti_status try_equal(struct tt_forest_packer *k, uint32_t n, uint32_t trees,
                               struct tt_vec *best, double *best_rate, struct tutti_error *err)
 {
@@ -247,8 +247,7 @@ static tutti_status try_stars(struct tt_forest_packer *k, struct tt_vec *best, d
     return st;
 }
 
-/* Whether n trees of equal weight might reach this much of the bound, and more than the best so
- * far. */
+/* Could n trees of equal weight reach this share of the bound, and more than the best so far? */
 static bool might_reach(const struct tt_forest_packer *k, uint32_t n, double part, double best_rate)
 {
     double could = n / least_top(k, n, 0);

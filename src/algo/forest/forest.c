@@ -1,12 +1,12 @@
 /* forest.c - a synthesiser for any network: shares of the vector travel on trees that fill the
- * links as evenly as links can be filled.
+ * links as evenly as possible.
  *
  * The vector is cut in uneven chunks, one per tree pair: a chunk is summed along an in-tree to its
  * root and handed out along an out-tree. pack.c finds few trees and their weights such that no link
- * is asked for more than its share; segments pipeline the chunks through the trees. After Blink
- * (MLSys 2020: trees by multiplicative weights) and ForestColl (arXiv 2402.06787: the optimum of
+ * carries more than its share; segments pipeline the chunks through the trees. After Blink (MLSys
+ * 2020: trees by multiplicative weights) and ForestColl (arXiv 2402.06787: the optimum of
  * all-gather by maximum flow); the pairs with weights of their own, which beat equal shards on
- * uneven networks, are our derivation.
+ * uneven networks, are our own derivation.
  *
  *     hosts 0, 1 (speed 4) and 2 (speed 1) on a switch
  *                               tree A: 1-0-2, weight 1/2: 0 has two messages each way, 1 and 2 one
@@ -58,7 +58,7 @@ static tutti_status forest_probe(const struct tt_algo_args *a, struct tutti_erro
     return TUTTI_OK;
 }
 
-/* At most: how many trees are worth it shows when they are packed (build). */
+/* An upper bound on the chunks: packing (build) decides how many trees are used. */
 static tutti_status forest_shape(const struct tt_algo_args *a, struct tt_shape *s,
                                  struct tutti_error *err)
 {

@@ -1,5 +1,5 @@
-/* forest.h - what the files of the forest synthesiser share: the network as limited resources,
- * trees on it, and the packing found.
+/* forest.h - shared by the files of the forest synthesiser: the network as limited resources, trees
+ * on it, and the packing found.
  *
  * A tree joins all ranks; its edges are messages between ranks, each over a path whose inner
  * vertices are switches. In a network that is as fast there as back (`even`) one undirected tree
@@ -19,7 +19,7 @@ enum {
     TT_FOREST_UNEVEN_RANKS = 192
 };
 
-/* What is limited. Even: a cable carries each tree once per direction (half duplex: twice, so that
+/* The limited resources. Even: a cable carries each tree once per direction (half duplex: twice, so
  * it counts with half its speed). Else: each direction of a cable, both together when half duplex.
  * Then ranks whose ports carry less than their links. */
 struct tt_forest_net {
@@ -78,8 +78,8 @@ struct tt_forest_query {
     /* candidates root, root + ranks/roots, ..; roots = ranks: all. Not used in even networks */
     uint32_t root, roots;
     const double *length;
-    /* 0, or what a step away from the root counts, as a share of a typical edge; then not the
-     * cheapest */
+    /* 0, or the charge of a step away from the root, as a share of a typical edge; then the tree is
+     * not the cheapest */
     double shallow;
 };
 tutti_status tt_forest_cheapest(const struct tt_forest_net *n, const struct tt_forest_query *q,
@@ -99,7 +99,7 @@ tutti_status tt_forest_star(const struct tt_forest_net *n, uint32_t hub, const d
 /* ---- swap.c: trees changed edge by edge until no resource is asked for more than its limit
  * ---- */
 /* The pairs count `copies` times each; those of one copy may be changed. Stops when work runs out:
- * *ret_excess is what is still asked beyond the limits. The pairs are trees all the time. */
+ * *ret_excess is the remaining load beyond the limits. The pairs are trees at all times. */
 tutti_status tt_forest_swap(const struct tt_forest_net *n, struct tt_forest_pair *pairs,
                             size_t npairs, const uint32_t *limit, uint64_t *work,
                             uint64_t *ret_excess, struct tutti_error *err);

@@ -1,9 +1,9 @@
 /* list.c - the operations of a forest: each tree pair moves its chunk, leaves first.
  *
- * On the way up a rank sends in the step of its height (leaves in step 0), so that it has heard
- * from all its children; several that come in one step are received apart and added in one
+ * On the way up a rank sends in the step of its height (leaves in step 0), after it has received
+ * from all its children; several messages of one step are received apart and added in one
  * operation. On the way down a tree of height H (up) starts at step H. Every message of a pair of
- * ranks has a channel of its own: no tree waits for another; a channel whose way is not the
+ * ranks has a channel of its own, so that no tree waits for another; a channel whose way is not the
  * network's own declares its route. The sends of a step go to the peers ahead first, so that not
  * all ranks begin with rank 0 (star of 8, one port: 14 rounds, not 21). Invariant: an operation
  * reads its chunk only in steps after those that wrote it. */
@@ -26,9 +26,9 @@ struct message {
     const uint32_t *links;
 };
 
-struct event {
+struct event { /* one end of a message, in the list of its rank */
     uint32_t rank, step, message;
-    uint32_t ahead; /* sends: how far the peer is ahead, 2^32 standing for the ranks */
+    uint32_t ahead; /* sends: how far the peer is ahead, modulo 2^32 */
     bool receive;
 };
 
@@ -37,15 +37,16 @@ struct lister {
     struct tt_builder *b;
     tutti_coll coll;
     struct tt_vec messages; /* struct message */
-    uint32_t *pool;         /* turned routes of undirected trees */
+    uint32_t *pool;         /* reversed routes of undirected trees */
     size_t used;
     /* of one tree */
     uint32_t *parent, *edge, *order, *height, *depth;
     uint32_t *start, *arc; /* adjacency: edges of a rank */
 };
 
-/* ---- one tree: who is above whom ---- */
+/* ---- one tree: parents and heights ---- */
 
+/* The edges of each rank, by counting sort. */
 static void join_arcs(struct lister *l, const struct tt_forest_tree *t)
 {
     uint32_t p = l->t->ranks;
@@ -89,6 +90,7 @@ static uint32_t list_walk(struct lister *l, const struct tt_forest_tree *t, uint
     return l->order[len - 1];
 }
 
+/* Children come after their parents in `order`, so the reverse order visits them first. */
 static void find_heights(struct lister *l)
 {
     uint32_t p = l->t->ranks;
@@ -108,6 +110,7 @@ static uint32_t centre(struct lister *l, const struct tt_forest_tree *t)
     return end;
 }
 
+/* The links of an edge are stored in one direction; the other one needs a reversed copy. */
 static bool push_message(struct lister *l, const struct tt_forest_tree *t,
                          const struct tt_forest_edge *e, struct message m)
 {
@@ -140,6 +143,7 @@ static bool push_tree(struct lister *l, const struct tt_forest_tree *t, uint32_t
     return ok;
 }
 
+/* The way down starts in the step after the root has the sum. */
 static bool push_pair(struct lister *l, const struct tt_forest_pair *p, bool even, uint32_t chunk)
 {
     bool sums = tt_sched_coll_reduces(l->coll), hands = tt_algo_coll_gathers(l->coll), ok = true;
@@ -165,6 +169,7 @@ static bool push_pair(struct lister *l, const struct tt_forest_pair *p, bool eve
 
 /* ---- channels and routes ---- */
 
+/* Messages of one pair of ranks become neighbours, in a fixed order. */
 static int by_ends(const void *a, const void *b)
 {
     const struct message *x = a, *y = b;
@@ -177,6 +182,7 @@ static int by_ends(const void *a, const void *b)
     return (int)y->up - (int)x->up;
 }
 
+/* Only ways that differ from the network's own route need a declaration. own: room for a route. */
 static void list_declare(struct lister *l, const struct message *m, uint32_t *own)
 {
     uint32_t n = 0;
@@ -188,6 +194,7 @@ static void list_declare(struct lister *l, const struct message *m, uint32_t *ow
         tt_sched_build_route(l->b, m->src, m->dst, m->channel, m->links, m->nlinks);
 }
 
+/* Numbers the messages of each pair of ranks: 0, 1, 2, ... */
 static void number_channels(struct lister *l)
 {
     uint32_t *own = tt_alloc((size_t)tt_topo_max_route(l->t) + 1, sizeof(*own));
@@ -205,6 +212,7 @@ static void number_channels(struct lister *l)
 
 /* ---- one rank ---- */
 
+/* A rank's list: by step, sends before receives, sends to the nearest peers ahead first. */
 static int by_turn(const void *a, const void *b)
 {
     const struct event *x = a, *y = b;
@@ -247,11 +255,13 @@ struct state {
     uint32_t first; /* of them: received apart so far */
 };
 
+/* The buffer with the chunk's current value at this rank: the input until something was added. */
 static uint32_t source(const struct lister *l, const struct state *s, uint32_t chunk)
 {
     return s[chunk].stamp == l->b->rank + 1 ? sum_buffer(l, chunk) : TT_BUF_IN;
 }
 
+/* A single child of a step is added on arrival; several are received apart. */
 static void list_receive(struct lister *l, const struct message *m, struct state *s)
 {
     struct state *c = &s[m->chunk];
@@ -268,7 +278,7 @@ static void list_receive(struct lister *l, const struct message *m, struct state
     c->first += m->up && c->now > 1;
 }
 
-/* What came apart is added: own sum so far (or the input), then the children in order. */
+/* Adds what came apart: own sum so far (or the input), then the children in order. */
 static void add_up(struct lister *l, const struct message *m, struct state *s,
                    struct tt_span *spans)
 {
@@ -284,7 +294,7 @@ static void add_up(struct lister *l, const struct message *m, struct state *s,
     *c = (struct state){.stamp = l->b->rank + 1};
 }
 
-/* Events of one rank and step: e[0..n). */
+/* Lists the events of one rank and step: e[0..n). Children are counted before any is listed. */
 static void list_step(struct lister *l, const struct event *e, size_t n, struct state *s,
                       struct tt_span *spans)
 {
@@ -304,7 +314,7 @@ static void list_step(struct lister *l, const struct event *e, size_t n, struct 
             add_up(l, &m[e[i].message], s, spans);
 }
 
-/* All-gather: the rank's own chunks, after the last message that reads them. */
+/* All-gather: copies the rank's own chunks after the last message that reads them. */
 static void copy_own(struct lister *l, uint32_t step)
 {
     uint32_t each = l->b->shape.chunks / l->t->ranks;
@@ -332,7 +342,8 @@ static void list_ranks(struct lister *l, const struct event *e, struct state *s,
     }
 }
 
-/* The most children of a rank that come in one step with one chunk. */
+/* The most children of a rank that arrive in one step with one chunk: so many scratch buffers are
+ * needed. */
 static uint32_t most_together(const struct lister *l, const struct event *e)
 {
     const struct message *m = l->messages.data;
@@ -350,6 +361,7 @@ static uint32_t most_together(const struct lister *l, const struct event *e)
     return now ? most : l->t->ranks;
 }
 
+/* nbufs is known only now: the shape announced an upper bound. */
 static void list_all(struct lister *l)
 {
     struct event *e = list_events(l);

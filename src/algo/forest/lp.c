@@ -7,12 +7,12 @@
  *     basic[i]       = rhs[i] - sum over j of table[i][j] * other[j]
  *     sum of weights = value + sum over j of gain[j] * other[j]
  *
- * A pivot exchanges one basic variable with one other. A new column needs no factorisation: what it
- * asks of row i stands in the table as the column of slack i, or as a unit where that slack is
- * still basic. Limits get tiny distinct surcharges (below 1.3e-4), so that no two ratios tie and
- * the method cannot go round in circles; who uses the weights scales them to the true limits. Plain
- * IEEE arithmetic in a fixed order: every machine takes the same pivots. Invariant: rhs >= 0 up to
- * rounding; the weights are feasible between pivots. */
+ * A pivot exchanges one basic variable with one other. A new column needs no factorisation: its use
+ * of row i is found in the table as the column of slack i, or is a unit where that slack is still
+ * basic. Limits get tiny distinct surcharges (below 1.3e-4), so that no two ratios tie and the
+ * method cannot cycle; callers scale the weights to the true limits. Plain IEEE arithmetic in a
+ * fixed order: every machine takes the same pivots. Invariant: rhs >= 0 up to rounding; the weights
+ * are feasible between pivots. */
 #include <stdlib.h>
 
 #include "algo/forest/forest.h"

@@ -1,4 +1,4 @@
-/* net.c - the network as limited resources, and what trees ask of them.
+/* net.c - the network as limited resources, and how trees load them.
  *
  * Even networks have one resource per cable: a tree uses both directions alike. Others have one per
  * direction. A rank whose ports carry less than its links adds one for its ports (each side its own
@@ -32,7 +32,7 @@ bool tt_forest_is_even(const struct tt_topo *t)
     return true;
 }
 
-/* Numbers the resources of the links. */
+/* Numbers the resources of the links; a half-duplex cable is one resource. */
 static void number_links(struct tt_forest_net *n)
 {
     for (uint32_t i = 0; i < n->t->nlinks; i++) {
@@ -46,6 +46,7 @@ static void number_links(struct tt_forest_net *n)
     }
 }
 
+/* A port that carries as much as the rank's links limits nothing and gets no resource. */
 static void number_ports(struct tt_forest_net *n)
 {
     const struct tt_graph *g = &n->t->g;
@@ -74,6 +75,7 @@ static void number_ports(struct tt_forest_net *n)
     }
 }
 
+/* Capacities are divided by the largest, so that loads and lengths are of order one. */
 tutti_status tt_forest_net_open(const struct tt_topo *t, bool even, struct tt_forest_net *ret,
                                 struct tutti_error *err)
 {
@@ -111,6 +113,7 @@ void tt_forest_pair_free(struct tt_forest_pair *p)
     tt_forest_tree_free(&p->down);
 }
 
+/* Every link of a tree's paths, and the ports at both ends of every edge. */
 static void load_tree(const struct tt_forest_net *n, const struct tt_forest_tree *t, double by,
                       double *load)
 {

@@ -1,7 +1,7 @@
 /* oracle.c - the cheapest tree over all ranks when every resource has a length.
  *
  * Even networks: a minimum spanning tree of the ranks' distances through switches, found without
- * computing all distances (Mehlhorn 1988): grow the region of what is nearest to each rank, then
+ * computing all distances (Mehlhorn 1988): grow the region of vertices nearest to each rank, then
  * take the cables between two regions by rising length (Kruskal). Others: distances from every rank
  * through switches, then the cheapest arborescence on them; for pairs the root with the least sum.
  *
@@ -9,7 +9,7 @@
  *           |2             tree: 0-x-1 and 0-x-2 (cable 0-x is used twice)
  *           2
  *
- * Ranks are never inside a path: whoever passes through a rank may as well be summed there. */
+ * Ranks are never inside a path: data that pass through a rank may as well be summed there. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct cable {
 struct tt_forest_work {
     double *dist;              /* even: n; else ranks * n */
     uint32_t *via;             /* the directed link by which a vertex is reached */
-    uint32_t *owner;           /* whose region */
+    uint32_t *owner;           /* the rank whose region a vertex is in */
     double *between, *charged; /* not even: ranks * ranks */
     struct heap_item *heap;
     size_t nheap, heap_cap;
@@ -54,6 +54,7 @@ void tt_forest_work_free(struct tt_forest_work *w)
     free(w);
 }
 
+/* On failure n->w keeps what was made; tt_forest_work_free accepts that. */
 bool tt_forest_work_make(struct tt_forest_net *n)
 {
     size_t p = n->t->ranks, v = p + n->t->switches, m = n->even ? v : p * v;
@@ -81,6 +82,8 @@ static bool nearer(struct heap_item a, struct heap_item b)
     return a.dist < b.dist || (a.dist == b.dist && a.vertex < b.vertex);
 }
 
+/* Entries are not moved up when a distance falls: the vertex is pushed again, and outdated entries
+ * are recognised by their distance. */
 static void heap_push(struct tt_forest_work *w, double dist, uint32_t vertex)
 {
     size_t i = w->nheap;
@@ -115,7 +118,7 @@ static struct heap_item heap_pop(struct tt_forest_work *w)
     return top;
 }
 
-/* Goes on from v at distance d over its links; `ends`: ranks are reached too (but never left). */
+/* Extends from v over its links; `ends`: ranks are reached too (but never passed through). */
 static void relax(const struct tt_forest_net *n, const double *length, uint32_t v, bool ends,
                   double *dist, uint32_t *via)
 {
@@ -134,12 +137,14 @@ static void relax(const struct tt_forest_net *n, const double *length, uint32_t 
     }
 }
 
+/* What a rank's sending (0) or receiving (1) side adds to every path. */
 static double port_length(const struct tt_forest_net *n, const double *length, int side, uint32_t r)
 {
     return n->port[side][r] == UINT32_MAX ? 0 : length[n->port[side][r]];
 }
 
-/* Distances from the ranks first..last, all at once, through switches. */
+/* Distances from the ranks first..last, all at once, through switches. From a single rank other
+ * ranks are reached too; from several, only regions matter. */
 static void oracle_spread(const struct tt_forest_net *n, const double *length, uint32_t first,
                           uint32_t last, double *dist, uint32_t *via)
 {
@@ -171,7 +176,7 @@ static uint32_t tail_of(const struct tt_topo *t, uint32_t d)
     return d & 1 ? t->links[d / 2].b : t->links[d / 2].a;
 }
 
-/* Appends the way from where `via` begins to v: links in order of travel. */
+/* Appends the way to v from where `via` begins: links in order of travel. */
 static void append_way(const struct tt_topo *t, const uint32_t *via, uint32_t v,
                        struct tt_vec *links, bool *ok)
 {
@@ -186,6 +191,7 @@ static void append_way(const struct tt_topo *t, const uint32_t *via, uint32_t v,
     }
 }
 
+/* Hands the lists over to the tree, or frees them. */
 static tutti_status tree_done(struct tt_vec *edges, struct tt_vec *links, bool ok,
                               struct tt_forest_tree *ret, struct tutti_error *err)
 {
@@ -209,6 +215,7 @@ static int by_length(const void *a, const void *b)
     return x->link < y->link ? -1 : x->link > y->link;
 }
 
+/* Union-find with path halving. */
 static uint32_t set_of(uint32_t *set, uint32_t v)
 {
     while (set[v] != v)
@@ -216,7 +223,7 @@ static uint32_t set_of(uint32_t *set, uint32_t v)
     return v;
 }
 
-/* Cables between two regions, by rising length. */
+/* Cables between two regions, by rising total length of the way over them. */
 static size_t list_cables(const struct tt_forest_net *n, const double *length)
 {
     struct tt_forest_work *w = n->w;
@@ -231,7 +238,7 @@ static size_t list_cables(const struct tt_forest_net *n, const double *length)
     return count;
 }
 
-/* The way owner(a) .. a - b .. owner(b) over the cable a-b. */
+/* Adds the edge owner(a) .. a - b .. owner(b) over the cable a-b. */
 static bool add_cable(const struct tt_forest_net *n, uint32_t cable, struct tt_vec *edges,
                       struct tt_vec *links)
 {
@@ -251,6 +258,7 @@ static bool add_cable(const struct tt_forest_net *n, uint32_t cable, struct tt_v
     return ok && tt_vec_push(edges, &e, 1);
 }
 
+/* ret NULL: only the cost is wanted. */
 static tutti_status spanning_tree(const struct tt_forest_net *n, const double *length,
                                   struct tt_forest_tree *ret, double *ret_cost,
                                   struct tutti_error *err)
@@ -281,9 +289,9 @@ static tutti_status spanning_tree(const struct tt_forest_net *n, const double *l
 
 /* ---- shallow trees: each rank joins where its way plus a charge for every step to the root is
  * least (Prim; without a charge the cheapest tree). Ranks that join become sources of further ways,
- * so that distances may fall again while the search goes on. ---- */
+ * so distances may fall again during the search. ---- */
 
-/* The rank with the cheapest link; *ret_typical the mean of that over all ranks, both ends
+/* The rank with the cheapest link; *ret_typical: the mean of that over all ranks, both ends
  * counted. */
 static uint32_t cheapest_rank(const struct tt_forest_net *n, const double *length,
                               double *ret_typical)
@@ -306,7 +314,7 @@ static uint32_t cheapest_rank(const struct tt_forest_net *n, const double *lengt
     return best;
 }
 
-/* From v on: switches, and ranks that have not joined (set[] is their depth). */
+/* Extends from v to switches and to ranks that have not joined (set[] is UINT32_MAX). */
 static void oracle_reach(const struct tt_forest_net *n, const double *length, uint32_t v)
 {
     const struct tt_graph *g = &n->t->g;
@@ -325,7 +333,7 @@ static void oracle_reach(const struct tt_forest_net *n, const double *length, ui
     }
 }
 
-/* v joins at the end of its way: since v was reached, that may have become the way to another,
+/* v joins at the end of its way: since v was reached, the way may have come to lead to another,
  * nearer rank. */
 static bool oracle_join(const struct tt_forest_net *n, uint32_t v, struct tt_vec *edges,
                         struct tt_vec *links)
@@ -342,6 +350,7 @@ static bool oracle_join(const struct tt_forest_net *n, uint32_t v, struct tt_vec
     return tt_vec_push(edges, &e, 1);
 }
 
+/* A joined rank offers ways that begin with its depth's charge. */
 static void become_source(const struct tt_forest_net *n, const struct tt_forest_query *q,
                           uint32_t v, double charge)
 {
@@ -351,6 +360,7 @@ static void become_source(const struct tt_forest_net *n, const struct tt_forest_
     oracle_reach(n, q->length, v);
 }
 
+/* Invariant: set[r] is the depth of joined ranks, UINT32_MAX of the others. */
 static tutti_status shallow_tree(const struct tt_forest_net *n, const struct tt_forest_query *q,
                                  struct tt_forest_tree *ret, struct tutti_error *err)
 {
@@ -461,6 +471,7 @@ tutti_status tt_forest_star(const struct tt_forest_net *n, uint32_t hub, const d
 
 /* ---- directed ---- */
 
+/* The distance between two ranks includes both ports. */
 static void all_distances(const struct tt_forest_net *n, const double *length)
 {
     uint32_t p = n->t->ranks, vertices = p + n->t->switches;
@@ -473,8 +484,8 @@ static void all_distances(const struct tt_forest_net *n, const double *length)
     }
 }
 
-/* Distances, with a charge on all arcs whose upper end is not the root: its own children come
- * first. */
+/* Distances with a charge on all arcs whose upper end is not the root, so that children of the root
+ * are preferred. */
 static void charge_others(const struct tt_forest_net *n, uint32_t root, bool inward, double charge)
 {
     uint32_t p = n->t->ranks;
@@ -484,6 +495,7 @@ static void charge_others(const struct tt_forest_net *n, uint32_t root, bool inw
                 n->w->between[(size_t)u * p + v] + ((inward ? v : u) == root ? 0 : charge);
 }
 
+/* The charge shapes the tree; the cost is counted without it. */
 static tutti_status arborescence(const struct tt_forest_net *n, uint32_t root, bool inward,
                                  double charge, uint32_t *parent, double *ret_cost,
                                  struct tutti_error *err)
@@ -500,6 +512,7 @@ static tutti_status arborescence(const struct tt_forest_net *n, uint32_t root, b
     return st;
 }
 
+/* The tree of the given parents, with the paths that all_distances found. */
 static tutti_status take_tree(const struct tt_forest_net *n, uint32_t root, bool inward,
                               const uint32_t *parent, struct tt_forest_tree *ret,
                               struct tutti_error *err)
@@ -521,8 +534,8 @@ static tutti_status take_tree(const struct tt_forest_net *n, uint32_t root, bool
     return tree_done(&edges, &links, ok, ret, err);
 }
 
-/* Cheapest of the roots root, root + p/roots, ..: the trees' parents into w->parent[2p ..] (up) and
- * [3p ..] (down). */
+/* The cheapest of the roots root, root + p/roots, ..: the trees' parents go to w->parent[2p ..]
+ * (up) and [3p ..] (down). */
 static tutti_status best_root(const struct tt_forest_net *n, const struct tt_forest_query *q,
                               uint32_t *ret_root, double *ret_cost, struct tutti_error *err)
 {

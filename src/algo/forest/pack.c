@@ -30,12 +30,13 @@
 #include "algo/forest/pack.h"
 
 enum { GENERATED = 600 };
-/* Work is counted in about nanoseconds: of all, of pruning, and of what the planner calls an
+/* Work is counted in about nanoseconds: in total, of pruning, and of what the planner calls an
  * operation. */
 enum { MOST_WORK = 1500000000, PRUNING = 200000000, PER_OPERATION = 250 };
-/* trees of equal weight: of the bound, of uneven ones */
+/* Trees of equal weight are taken from ENOUGH of the bound on, and preferred from PREFERRED of the
+ * uneven packing's rate on; a bound below CLOSER of the former one is worth another try. */
 static const double ENOUGH = 0.9965, PREFERRED = 0.988, CLOSER = 0.999;
-/* rate and bound this close: enough */
+/* rate and bound this close count as equal */
 static const double CLOSE = 0.0005;
 
 struct tt_forest_pair *tt_forest_packer_pair(const struct tt_forest_packer *k, size_t i)
@@ -81,7 +82,7 @@ bool tt_forest_packer_spend(struct tt_forest_packer *k, uint64_t work)
     return ok;
 }
 
-/* The cheapest pair under `length`; what that proves is remembered. */
+/* The cheapest pair under `length`; the bound that it proves is kept. */
 tutti_status tt_forest_packer_ask(struct tt_forest_packer *k, const struct tt_forest_query *q,
                                   struct tt_forest_pair *ret, double *ret_cost,
                                   struct tutti_error *err)
@@ -113,7 +114,7 @@ static bool add_column(struct tt_forest_packer *k, struct tt_forest_lp *lp,
     return tt_forest_lp_add(lp, k->use);
 }
 
-/* Weights onto the pairs, scaled so that the busiest resource is just full; returns the rate. */
+/* Gives the pairs their weights, scaled so that the busiest resource is full; returns the rate. */
 static double take_weights(struct tt_forest_packer *k, const struct tt_forest_lp *lp,
                            double *weight)
 {
@@ -137,7 +138,7 @@ static void smooth(struct tt_forest_packer *k, const struct tt_forest_lp *lp, do
         k->length[e] = (1 - pull) * k->use[e] / (sum * k->net.cap[e]) + pull * k->best_length[e];
 }
 
-/* One round of column generation: false when nothing more is to be gained. */
+/* One round of column generation; false when nothing more can be gained. */
 static tutti_status generate(struct tt_forest_packer *k, struct tt_forest_lp *lp, double *pull,
                              bool *ret_more, struct tutti_error *err)
 {
@@ -154,7 +155,7 @@ static tutti_status generate(struct tt_forest_packer *k, struct tt_forest_lp *lp
     for (uint32_t e = 0; e < k->net.nres; e++) /* use[] still holds the prices */
         reduced -= k->load[e] / k->net.cap[e] * k->use[e];
     *ret_more = true;
-    if (reduced <= 1e-7) { /* not cheaper by the true prices */
+    if (reduced <= 1e-7) { /* no cheaper by the true prices */
         tt_forest_pair_free(&fresh);
         *ret_more = *pull > 0.01;
         *pull = *pull > 0.01 ? *pull / 2 : 0;
@@ -231,7 +232,7 @@ static tutti_status pack_weigh(struct tt_forest_packer *k, uint32_t trees, doubl
 {
     size_t used = SIZE_MAX;
     tutti_status st = pack_solve(k, true, ret_rate, err);
-    k->work += PRUNING; /* a packing of too many trees is of no use: these programs are small */
+    k->work += PRUNING; /* the packing must shrink to `trees` trees; these programs are small */
     while (st == TUTTI_OK) {
         keep_heaviest(k, used);
         used = k->pairs.len;
@@ -244,8 +245,8 @@ static tutti_status pack_weigh(struct tt_forest_packer *k, uint32_t trees, doubl
     return st;
 }
 
-/* Trees of different weights are cut in copies of about equal weight: who shares a link fairly then
- * gets a share by weight. */
+/* Trees of different weights are cut in copies of about equal weight, so that fair sharing of a
+ * link gives each tree its share by weight. */
 static void make_copies(struct tt_forest_packer *k)
 {
     double sum = 0;
@@ -257,8 +258,8 @@ static void make_copies(struct tt_forest_packer *k)
     }
 }
 
-/* What simple lengths prove, so that there is a bound whatever work is left: the loads' own, all
- * cables alike, the ranks' cables alone. */
+/* Bounds that simple lengths prove, so that there is a bound whatever work is left: lengths by
+ * load, all cables equal, the ranks' cables alone. */
 static tutti_status first_bounds(struct tt_forest_packer *k, struct tutti_error *err)
 {
     struct tt_forest_query q = {
@@ -284,7 +285,7 @@ static void use_pairs(struct tt_forest_packer *k, struct tt_vec *pairs)
 }
 
 /* Allreduce. Trees of equal weight are taken when they come near the bound; otherwise the program
- * says what is possible, they get another chance with the better bound, and are still preferred
+ * computes what is possible, they get another chance with the better bound, and are still preferred
  * when they come near that. */
 static tutti_status pack_pairs(struct tt_forest_packer *k, uint32_t trees, struct tutti_error *err)
 {
@@ -324,7 +325,7 @@ uint32_t tt_forest_per_root(uint32_t trees, uint32_t ranks)
     return n < 1 ? 1 : n;
 }
 
-/* Work that packing may take: laying trees a few times over, and generating columns. */
+/* The work that packing may take: laying trees a few times, and generating columns. */
 static uint64_t allowance(const struct tt_forest_packer *k, uint32_t trees)
 {
     uint32_t p = k->net.t->ranks, roots = k->kind == TT_FOREST_BOTH ? 2 : 1;
@@ -437,7 +438,7 @@ static void turn_round(struct tt_forest_pair *p)
 tutti_status tt_forest_make(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees,
                             struct tt_forest_packing *ret, struct tutti_error *err)
 {
-    /* the same trees both ways: found once, equally good */
+    /* the same trees serve both ways: found once, equally good */
     bool turned = kind == TT_FOREST_UP && tt_forest_is_even(t);
     struct tt_forest_packer k = {.kind = turned ? TT_FOREST_DOWN : kind,
                                  .pairs = {.elem = sizeof(struct tt_forest_pair)},

@@ -1,4 +1,4 @@
-/* pack.h - what the two ways of packing share: trees of equal weight (equal.c) and weights from a
+/* pack.h - shared by the two ways of packing: trees of equal weight (equal.c) and weights from a
  * linear program (pack.c). Internal to the forest. */
 #ifndef TT_FOREST_PACK_H
 #define TT_FOREST_PACK_H
@@ -22,7 +22,7 @@ struct tt_forest_pair *tt_forest_packer_pair(const struct tt_forest_packer *k, s
 void tt_forest_packer_free_pairs(struct tt_vec *pairs);
 /* largest load / capacity */
 double tt_forest_packer_busiest(const struct tt_forest_packer *k, const double *load);
-/* load[] anew, from the pairs and their copies */
+/* recomputes load[] from the pairs and their copies */
 void tt_forest_packer_reload(struct tt_forest_packer *k);
 uint64_t tt_forest_packer_query_work(const struct tt_forest_packer *k, uint32_t roots);
 bool tt_forest_packer_spend(struct tt_forest_packer *k, uint64_t work);

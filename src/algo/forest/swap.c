@@ -1,22 +1,21 @@
-/* swap.c - trees of equal weight are changed edge by edge until no resource is asked for more than
- * its limit.
+/* swap.c - changes trees of equal weight edge by edge until no resource is loaded beyond its limit.
  *
  * Whole trees laid by lengths (equal.c) end with a few resources used once too often and as many
  * with room. An edge of a tree that uses such a resource is taken out; the two halves of the tree
  * are joined again by the cheapest way, where a resource with room is cheap, a full one costs 1 and
- * the one just left is out of the question. The surplus thereby moves to another resource, where
- * another tree moves it on, until it meets one with room. Ties are broken by a seeded generator, so
- * that the surplus wanders instead of going to and fro.
+ * the one just left is forbidden. The surplus thereby moves to another resource, where another tree
+ * moves it on, until it reaches one with room. Ties are broken by a seeded generator, so that the
+ * surplus wanders instead of going back and forth.
  *
  *     two trees on a square of cables that carry one each:
  *     tree A 0-1-2-3, tree B 1-2-3-0: cables 1-2 and 2-3 have a surplus
  *     (three edges each on four cables cannot fit; limits 2 on cables 1-2, 2-3 would do)
  *
- * In a direct network this walks the exchange graph of the spanning trees' matroid, in which a
- * chain of exchanges exists whenever a packing does (Edmonds 1965); elsewhere it is a search.
+ * In a switchless network this walks the exchange graph of the spanning trees' matroid, in which a
+ * chain of exchanges exists whenever a packing does (Edmonds 1965); elsewhere it is a heuristic.
  * Undirected trees: any way between the halves. Out-trees: the lower half gets another parent;
  * in-trees likewise. Cost of a move: O(edges of all trees + links of the network). Invariant:
- * load[] is what the trees use. */
+ * load[] is the trees' use. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ struct swapper {
     uint32_t *set; /* union-find of the ranks */
     struct tt_rng rng;
     uint64_t excess;
-    uint64_t looked; /* edges looked at, for counting work */
+    uint64_t looked; /* edges visited, for counting work */
 };
 
 /* An edge of one of the trees. */
@@ -108,7 +107,7 @@ static bool edge_uses(const struct swapper *s, const struct tt_forest_tree *t,
     return uses;
 }
 
-/* Whether every edge at this end of e uses the resource: the rank's port, or its only cable. */
+/* Does every edge at this end of e use the resource: the rank's port, or its only cable? */
 static bool is_only_way(const struct swapper *s, uint32_t rank, int side, uint32_t link,
                         uint32_t resource)
 {
@@ -125,8 +124,8 @@ static bool is_leaf(const struct tt_forest_tree *t, uint32_t rank)
     return degree == 1;
 }
 
-/* Whether the tree would have to use the resource again: a leaf must be joined, and so must the
- * lower half where trees are directed. */
+/* Would the tree have to use the resource again? A leaf must be joined, and so must the lower half
+ * of a directed tree. */
 static bool is_needed(const struct swapper *s, const struct place *at, uint32_t resource)
 {
     const struct tt_forest_tree *t = at->tree;
@@ -138,7 +137,7 @@ static bool is_needed(const struct swapper *s, const struct place *at, uint32_t 
     return at->inward ? a : b;
 }
 
-/* Some resource beyond its limit. */
+/* Picks a resource beyond its limit. */
 static uint32_t pick_resource(struct swapper *s)
 {
     uint32_t n = s->net->nres, from = (uint32_t)tt_rng_below(&s->rng, n);
@@ -148,7 +147,7 @@ static uint32_t pick_resource(struct swapper *s)
     return UINT32_MAX;
 }
 
-/* Some edge over it, of a tree that may be changed. */
+/* Picks an edge that uses it, of a tree that may be changed. */
 static bool pick_edge(struct swapper *s, uint32_t resource, struct place *ret)
 {
     size_t n = 2 * s->npairs, from = (size_t)tt_rng_below(&s->rng, n);
@@ -210,7 +209,7 @@ static void set_lengths(struct swapper *s, uint32_t avoid)
     s->length[avoid] = FORBIDDEN;
 }
 
-/* The edge's place is taken by another way; its links lie behind the tree's others (tidy). */
+/* Another way takes the place of the edge; its links are appended to the tree's (see tidy). */
 static bool put_in(struct tt_forest_tree *t, uint32_t edge, struct tt_forest_edge e,
                    const struct tt_vec *links)
 {
@@ -272,7 +271,7 @@ static bool swap_tidy(struct tt_forest_tree *t)
     return true;
 }
 
-/* Until nothing is in surplus, work runs out, or the surplus has not become smaller for long. */
+/* Runs until there is no surplus, work runs out, or the surplus has not shrunk for long. */
 static tutti_status swap_run(struct swapper *s, uint64_t *work, struct tutti_error *err)
 {
     uint64_t each =

@@ -8,7 +8,7 @@
  * Numbers of the second line are variable: 7 bits a byte, the lowest first, the top bit set when
  * more follow; a link is 2 id + 1 when another one of its edge follows, else 2 id. About 4 bytes an
  * edge: 4 MB for 1,024 ranks. Parents, children and steps follow from the links, and are checked
- * while reading: only whole trees of this very network are taken, whatever the bytes are. The
+ * while reading: only whole trees of this very network are accepted, whatever the bytes are. The
  * number in the first line changes with the construction. Small forests are not worth keeping: they
  * grow faster than a file opens. */
 #include <inttypes.h>
@@ -44,6 +44,7 @@ struct text {
     bool failed;
 };
 
+/* Errors are sticky: the caller checks `failed` once. */
 static void bytes_put(struct text *x, const void *p, size_t n)
 {
     x->failed = x->failed || !tt_vec_push(&x->bytes, p, n);
@@ -68,6 +69,7 @@ static void put_header(struct text *x, const struct tt_topo *t,
     bytes_put(x, numbers, sizeof(numbers));
 }
 
+/* Trees take turns, so the distance to the tree before is mostly a small number. */
 static void put_edges(struct text *x, const struct tt_multitree_trees *f)
 {
     uint32_t tree = 0;
@@ -107,6 +109,7 @@ struct reader {
     uint32_t *joined; /* per tree and rank: step + 2; the root: 1; 0: not a member */
 };
 
+/* At most five bytes; values beyond 32 bits are refused. */
 static bool get_number(struct reader *r, uint32_t *ret)
 {
     uint64_t v = 0;
@@ -143,6 +146,7 @@ static bool get_path(struct reader *r, struct tt_multitree_edge *e)
     return at < t->ranks;
 }
 
+/* The parent must have joined in an earlier step, the child must not have joined. */
 static bool get_edge(struct reader *r, uint32_t step, uint32_t *tree, struct tt_multitree_edge *e)
 {
     uint32_t n = r->f.ranks, turn;
@@ -158,7 +162,7 @@ static bool get_edge(struct reader *r, uint32_t step, uint32_t *tree, struct tt_
     return true;
 }
 
-/* A tree edge for every rank and tree: n (n-1) sound ones are whole trees. */
+/* n (n-1) valid edges, one for every rank and tree but the roots, are whole trees. */
 static bool get_edges(struct reader *r)
 {
     uint32_t tree = 0, done = 0;
@@ -174,6 +178,7 @@ static bool get_edges(struct reader *r)
     return done == r->f.nedges && r->at == r->end;
 }
 
+/* The number of edges sizes an allocation: it must be that of this network. */
 static bool get_header(struct reader *r, const struct tt_multitree_options *o)
 {
     uint64_t hash;
@@ -230,7 +235,7 @@ tutti_status tt_multitree_get(const struct tt_topo *t, const struct tt_multitree
         return TUTTI_OK;
     tutti_status st = tt_multitree_make(t, o, ret, err);
     if (st == TUTTI_OK && m->name[0])
-        /* without memory they will be grown again */
+        /* without memory the trees are grown again next time */
         (void)tt_multitree_encode(t, o, ret, &m->found);
     return st;
 }

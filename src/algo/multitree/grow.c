@@ -1,24 +1,24 @@
 /* grow.c - all trees grow together, one edge per turn, step after step (MultiTree, ISCA 2021).
  *
- * In a step every link, and every rank's ports, have their slots anew. The roots take turns; in its
- * turn a tree adds one edge: from the first of its members (in the order they joined, and only
- * those of earlier steps: they have the chunk by now) that can reach a rank outside the tree over
- * free links. The step is over when no tree can add an edge. On a mesh of 2x2 (0 1 / 2 3), three
- * turns each:
+ * Every step starts with all slots of every link and of every rank's ports free. The roots take
+ * turns; in its turn a tree adds one edge: from the first of its members (in the order they joined,
+ * and only those of earlier steps, which have the chunk by now) that can reach a rank outside the
+ * tree over free links. The step is over when no tree can add an edge. On a mesh of 2x2 (0 1 / 2
+ * 3), three turns each:
  *
  *     step 0:  0->2  1->3  2->0  3->1   then  0->1  1->0  2->3  3->2    all 8 directed links used
  *     step 1:  tree 0: 2->3   tree 1: 3->2   tree 2: 0->1   tree 3: 1->0    all trees are complete
  *
- * Two endings: the published code looks only at the last root of a round, so that a step may end
- * while other trees could go on (and from when that root's tree is complete, every step has one
- * round): 10 steps on a 4x4 mesh. The fixed ending waits for all: 8, the lower bound. Two orders of
- * turns: by number; or as published: after the very first round by falling eccentricity, on meshes
- * with a mistaken distance (|row - row'| + |row' - column'| to a corner), elsewhere all 0, equals
- * by falling number.
+ * Two endings: the published code checks only the last root of a round, so that a step may end
+ * while other trees could go on (and once that root's tree is complete, every step has one round):
+ * 10 steps on a 4x4 mesh. The fixed ending waits for all: 8, the lower bound. Two orders of turns:
+ * by number; or as published: after the very first round by falling eccentricity, on meshes with a
+ * mistaken distance (|row - row'| + |row' - column'| to a corner), elsewhere all 0, equals by
+ * falling number.
  *
- * What makes it fast: a tree that found nothing is out for the step; so is a member, and the next
- * turn goes on behind it; members surrounded by members are dropped. 1,024 trees on a 32x32 torus
- * take about 0.1 s. */
+ * What makes it fast: a tree that found nothing is skipped for the rest of the step; so is a
+ * member, and the next turn continues after it; members surrounded by members are dropped. 1,024
+ * trees on a 32x32 torus take about 0.1 s. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@
 
 enum { NONE = UINT32_MAX };
 
-/* A tree's members that may have something to offer, in joining order: live[0..kept) were tried in
- * this step in vain, live[next..known) come from earlier steps and are still to be tried,
+/* A tree's members that may still reach a new rank, in joining order: live[0..kept) were tried in
+ * this step without success, live[next..known) come from earlier steps and are still to be tried,
  * live[known..len) joined in this step. */
 struct tree {
     uint32_t *live;
@@ -59,7 +59,7 @@ static tutti_status open_grower(const struct tt_multitree_net *n, struct grower 
     g->trees = tt_zalloc(n->ranks, sizeof(*g->trees));
     g->store = tt_alloc((size_t)n->ranks * n->ranks, sizeof(*g->store));
     g->order = tt_alloc(n->ranks, sizeof(*g->order));
-    /* of edges as many as there will be, of links the least */
+    /* room for all edges, and for at least one link each */
     g->edges.cap = g->links.cap = (size_t)n->ranks * n->ranks;
     g->edges.data = tt_alloc(g->edges.cap, g->edges.elem);
     g->links.data = tt_alloc(g->links.cap, g->links.elem);
@@ -126,7 +126,7 @@ static tutti_status sort_as_published(struct grower *g, struct tutti_error *err)
 
 /* ---- one step ---- */
 
-/* All members of earlier steps are to be tried (again), but those that are of no more use. */
+/* Members of earlier steps are to be tried again, except those that are of no more use. */
 static void rewind_tree(const struct grower *g, struct tree *t)
 {
     uint32_t gone = t->next - t->kept;
@@ -177,7 +177,7 @@ static bool can_send(const struct grower *g, uint32_t tree)
     return false;
 }
 
-/* One turn. *ret_added: an edge; otherwise the tree is out. False when there is no memory. */
+/* One turn. *ret_added: an edge was added; otherwise the tree is out. False: out of memory. */
 static bool take_turn(struct grower *g, uint32_t tree, bool *ret_added)
 {
     struct tree *t = &g->trees[tree];
@@ -200,7 +200,7 @@ static bool take_turn(struct grower *g, uint32_t tree, bool *ret_added)
     return true;
 }
 
-/* All roots once; *ret_any: some tree grew, *ret_last: that of the last root. */
+/* One turn for every root; *ret_any: some tree grew, *ret_last: that of the last root. */
 static bool take_round(struct grower *g, bool *ret_any, bool *ret_last)
 {
     bool any = false, added = false;
@@ -214,8 +214,7 @@ static bool take_round(struct grower *g, bool *ret_any, bool *ret_last)
     return true;
 }
 
-/* Is another round worth while? When nothing is found any more, what was not allowed before may
- * be. */
+/* Is another round worthwhile? When nothing was found, a wider reach may still find something. */
 static bool go_on(struct grower *g, const struct tt_multitree_options *o, bool any, bool last)
 {
     if (o->paper_ending)
@@ -294,7 +293,7 @@ void tt_multitree_free(struct tt_multitree_trees *f)
     *f = (struct tt_multitree_trees){0};
 }
 
-/* The best so far, and the speed that its steps are measured by; 0: none yet. */
+/* The best so far, and the speed by which its steps are measured; 0: none yet. */
 struct pick {
     struct tt_multitree_trees forest;
     double base;
@@ -320,7 +319,7 @@ static uint32_t least_steps(const struct tt_multitree_net *n)
     return most;
 }
 
-/* The better of f and what grows on n takes the place of f. */
+/* Replaces f by what grows on n if that is better. */
 static tutti_status grow_better(const struct tt_multitree_net *n,
                                 const struct tt_multitree_options *o, double base, struct pick *p,
                                 struct tutti_error *err)
@@ -337,8 +336,8 @@ static tutti_status grow_better(const struct tt_multitree_net *n,
     return st;
 }
 
-/* Two ways on a network with switches: from the root straight to everybody (few hops), or, when
- * that takes more steps than it must, once to each switch and on from there (less load between
+/* Two ways on a network with switches: from the root straight to every rank (few hops), or, when
+ * that takes more steps than necessary, once to each switch and on from there (less load between
  * switches). */
 static tutti_status try_base(const struct tt_topo *t, const struct tt_multitree_options *o,
                              double base, struct pick *p, struct tutti_error *err)

@@ -1,5 +1,5 @@
 /* multitree.c - MultiTree (Huang et al., ISCA 2021): a tree per rank, all grown together so that no
- * link is ever wanted twice.
+ * link is needed twice in a step.
  *
  * Chunk r is summed up along tree r and handed out along it again. The trees (grow.c) say in which
  * step which edge is used: all edges of a step go over different links. An all-gather follows them
@@ -35,7 +35,7 @@
  * together. */
 enum { SUM = TT_BUF_SCRATCH, FROM_CHILD };
 
-/* ---- what one may ask for ---- */
+/* ---- options ---- */
 
 static tutti_status multitree_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
@@ -51,8 +51,8 @@ static tutti_status multitree_probe(const struct tt_algo_args *a, struct tutti_e
     return TUTTI_OK;
 }
 
-/* The most children that a rank can have in one tree and one step: what it may send in a step, on
- * the slowest scale. */
+/* The most children that a rank can have in one tree and one step: the messages that it may send in
+ * a step of the slowest speed. */
 static uint32_t most_children(const struct tt_topo *t)
 {
     double slowest = 0, most = 1;
@@ -64,7 +64,7 @@ static uint32_t most_children(const struct tt_topo *t)
         double out = tt_topo_egress(t, r), in = tt_topo_ingress(t, r), more = out > in ? out : in;
         most = more / slowest > most ? more / slowest : most;
     }
-    most = most * (1.0 + 1.0 / 32) + 1; /* as slots are counted, rounded up */
+    most = most * (1.0 + 1.0 / 32) + 1; /* slots are rounded up in the same way */
     return most < (double)t->ranks ? (uint32_t)most : t->ranks;
 }
 
@@ -109,7 +109,7 @@ static struct tt_multitree_options forest_options(const struct tt_algo_args *a, 
     };
 }
 
-/* Are trees of this phase grown? Where links are as fast there as back, one forest serves both
+/* Are trees grown for this phase? Where links are equally fast both ways, one forest serves both
  * phases. */
 static bool grows(const struct tt_algo_args *a, int phase)
 {
@@ -204,7 +204,7 @@ static bool has_sum(const struct lister *l, uint32_t tree)
     return l->tree[tree].stamp == l->rank + 1;
 }
 
-/* Edges of one rank and step: list positions *at .. (returned), in the forest's order. */
+/* The end of the run of edges of one rank and step that begins at list position `at`. */
 static uint32_t run_end(const struct tt_multitree_trees *f, const struct tt_multitree_lists *l,
                         uint32_t at, uint32_t end)
 {
@@ -246,7 +246,7 @@ static void receive_sums(struct lister *l, uint32_t step, uint32_t from, uint32_
     }
 }
 
-/* What came apart is added: own sum so far (or the input), then the children in order. */
+/* Adds what came apart: own sum so far (or the input), then the children in order. */
 static void add_arrivals(struct lister *l, uint32_t step, uint32_t from, uint32_t to,
                          struct tt_span *spans)
 {
@@ -278,7 +278,7 @@ static void send_sums(struct lister *l, uint32_t step, uint32_t from, uint32_t t
     }
 }
 
-/* Backwards through the edges of this rank, the later of the two lists first. */
+/* Walks the edges of this rank backwards, the later of the two lists first. */
 static void list_sums(struct lister *l, struct tt_span *spans)
 {
     const struct tt_multitree_trees *f = l->m->forest[TT_MULTITREE_SUM];
@@ -326,7 +326,7 @@ static void take_in(struct lister *l, uint32_t step, uint32_t from, uint32_t to)
     }
 }
 
-/* Forwards through the edges of this rank, from step `first` on. */
+/* Walks the edges of this rank forwards, from step `first` on. */
 static void list_hands(struct lister *l, uint32_t first)
 {
     const struct tt_multitree_trees *f = l->m->forest[TT_MULTITREE_HAND];

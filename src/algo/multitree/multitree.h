@@ -2,9 +2,9 @@
  * Internal to src/algo.
  *
  * An edge hands chunk `tree` from `parent` to `child` in step `step`, over links that no other edge
- * of the step uses beyond their slots. Edges stand in the order they were made, so that steps never
- * fall. Everything is deterministic: equal topologies (by hash) and options give equal forests on
- * every machine. */
+ * of the step uses beyond their slots. Edges are in the order they were made, so steps never
+ * decrease. Everything is deterministic: equal topologies (by hash) and options give equal forests
+ * on every machine. */
 #ifndef TT_MULTITREE_H
 #define TT_MULTITREE_H
 
@@ -37,10 +37,10 @@ struct tt_multitree_trees {
 tutti_status tt_multitree_make(const struct tt_topo *t, const struct tt_multitree_options *o,
                                struct tt_multitree_trees *ret, struct tutti_error *err);
 void tt_multitree_free(struct tt_multitree_trees *f); /* accepts an empty one */
-/* Are trees for both directions the same: is every link as fast one way as the other? */
+/* Do both directions have the same trees: is every link equally fast both ways? */
 bool tt_multitree_symmetric(const struct tt_topo *t);
 
-/* ---- bytes.c: trees as bytes, for those who keep them ---- */
+/* ---- bytes.c: trees as bytes, for callers that keep them ---- */
 /* All that the trees depend on, as a memo's name. */
 void tt_multitree_name(const struct tt_topo *t, const struct tt_multitree_options *o, char *buf,
                        size_t cap);
@@ -51,16 +51,16 @@ bool tt_multitree_encode(const struct tt_topo *t, const struct tt_multitree_opti
 /* True, and *ret, when the bytes are whole trees of this network. */
 bool tt_multitree_decode(const struct tt_topo *t, const struct tt_multitree_options *o,
                          const struct tt_vec *bytes, struct tt_multitree_trees *ret);
-/* What the memo knows, else grown; then a memo with a name has found it. */
+/* The trees that the memo knows, else grown ones; a memo with a name gets those as `found`. */
 tutti_status tt_multitree_get(const struct tt_topo *t, const struct tt_multitree_options *o,
                               struct tt_algo_memo *m, struct tt_multitree_trees *ret,
                               struct tutti_error *err);
 
-/* ---- net.c: what a network offers in one step ---- */
+/* ---- net.c: the capacity of a network in one step ---- */
 
 /* Slots: how many messages of the step's length a link can carry in one step; 0: too slow to be
- * used. A step lasts as long as one message on a link of `base` bytes/s. Neighbours of a vertex
- * stand in the order in which they are tried. */
+ * used. A step lasts as long as one message on a link of `base` bytes/s. Neighbours of a vertex are
+ * in the order in which they are tried. */
 struct tt_multitree_net {
     const struct tt_topo *t;
     uint32_t ranks, vertices, words; /* words: of a bit set of ranks */
@@ -104,7 +104,7 @@ tutti_status tt_multitree_grow(const struct tt_multitree_net *n,
 /* On which switches a child may be: those that have no member yet; the sender's own; any. */
 enum tt_forest_reach { TT_REACH_NEW, TT_REACH_OWN, TT_REACH_ANY };
 
-/* What is left of the step, and who is in which tree. */
+/* What is left of the step's slots, and the members of every tree. */
 struct tt_multitree_step {
     const struct tt_multitree_net *n;
     uint32_t number;
@@ -114,13 +114,13 @@ struct tt_multitree_step {
     uint64_t *may_get; /* bit set of ranks that may still receive */
     uint64_t *may_put; /* bit set of ranks that may still send */
     uint64_t *members; /* per tree a bit set of ranks */
-    /* per tree and switch: `era` when its ranks have nothing to offer any more, +1: nor has
-     * anything beyond */
+    /* per tree and switch: `era` when its ranks have nothing more to offer, era + 1: nor has
+     * anything beyond it */
     uint32_t *spent;
     uint32_t era;                        /* 2, 4, ...: changes when more is allowed than before */
     uint32_t *queue, *via, *seen, stamp; /* of a search */
     uint32_t *path, npath;               /* the edge found: its links */
-    /* nothing found, and nothing ever will be: all around the parent are members */
+    /* nothing was found and nothing ever will be: all neighbours of the parent are members */
     bool surrounded;
 };
 tutti_status tt_multitree_step_open(const struct tt_multitree_net *n, struct tt_multitree_step *ret,
@@ -135,9 +135,9 @@ static inline bool tt_forest_has(const struct tt_multitree_step *s, uint32_t tre
 {
     return s->members[(size_t)tree * s->n->words + rank / 64] >> (rank % 64) & 1;
 }
-/* The rank to which `parent` can hand the chunk of `tree` now, by s->path; UINT32_MAX: none, in
- * this step any more (s->surrounded: ever). */
+/* The rank to which `parent` can hand the chunk of `tree` now, by s->path; UINT32_MAX: none in this
+ * step (s->surrounded: never again). */
 uint32_t tt_multitree_find(struct tt_multitree_step *s, uint32_t tree, uint32_t parent);
-/* Uses up what the edge found needs, and makes `child` a member. */
+/* Uses the slots of the edge that was found, and makes `child` a member. */
 void tt_multitree_take(struct tt_multitree_step *s, uint32_t tree, uint32_t parent, uint32_t child);
 #endif

@@ -1,11 +1,11 @@
-/* net.c - what a network offers to MultiTree in one step: slots of links, ports of ranks,
+/* net.c - the capacity of a network for MultiTree in one step: slots of links, ports of ranks,
  * neighbours in the order of trial.
  *
- * The published construction knows equal links: each carries one message per step. Here a step is
+ * The published construction assumes equal links: each carries one message per step. Here a step is
  * as long as a message takes on a link of a chosen speed, the base; a link k times as fast has k
  * slots, one slower than the base has none. Which base is best depends on the network (leave slow
- * links out, or wait for them), so the few speeds there are get tried (multitree_make). Speeds less
- * than 1/32 apart count as equal: measured links are never exactly so.
+ * links out, or wait for them), so the few speeds that occur are tried (multitree_make). Speeds
+ * less than 1/32 apart count as equal: measured links are never exactly so.
  *
  *     mesh, v in the middle:  1       a switch with ranks 4..7, asked by 5: first 6, 7, 4 (turning
  *                           3 v 4     on from the sender, so that all ranks of a star find partners
@@ -19,7 +19,7 @@
 
 #include "algo/multitree/multitree.h"
 
-enum { NONE = UINT32_MAX, NARROW = 64 }; /* NARROW: so many neighbours are tried one by one */
+enum { NONE = UINT32_MAX, NARROW = 64 }; /* up to NARROW neighbours are tried one by one */
 static const double NEAR = 1.0 + 1.0 / 32;
 
 uint32_t tt_multitree_slot(const struct tt_topo *t, uint32_t link)
@@ -68,7 +68,7 @@ static double bottom_of(const struct tt_topo *t, double top)
     return low;
 }
 
-/* When there are more speeds than places, the last place is the slowest's: with it no link is left
+/* When there are more speeds than entries, the last entry is the slowest: with it no link is left
  * out. */
 size_t tt_multitree_bases(const struct tt_topo *t, double ret[TT_MULTITREE_BASES])
 {
@@ -105,7 +105,7 @@ static void set_slots(struct tt_multitree_net *n, bool inward, double base)
 
 /* ---- neighbours ---- */
 
-/* Where neighbour h of rank v stands: by dimension, below before above, near before far; outside
+/* The position of neighbour h of rank v: by dimension, below before above, near before far; outside
  * grids by the distance going up. */
 static uint64_t place_of(const struct tt_topo *t, uint32_t v, uint32_t h)
 {

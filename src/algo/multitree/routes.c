@@ -4,8 +4,8 @@
  * A schedule names a route by (sender, receiver, channel). Between two ranks there may be several
  * ways (spines, parallel cables), each tree may use another one, and sums travel the ways of a tree
  * backwards. So the ways of a pair are numbered: channel k is the k-th of them, and is declared
- * unless it is the way the network would choose by itself. Where a message can only take one cable
- * nothing needs to be said. Example, fattree:2,2, messages from 0 to 2: over spine x on channel 0,
+ * unless it is the way that the network would choose by itself. Where a message can only take one
+ * cable nothing is declared. Example, fattree:2,2, messages from 0 to 2: over spine x on channel 0,
  * over spine y on channel 1. */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int by_way(const void *pa, const void *pb)
     return memcmp(a->at, b->at, a->n * sizeof(*a->at));
 }
 
-/* Can two messages of a pair take different ways, or another one than the network's own? */
+/* Can two messages of a pair take different ways, or one that is not the network's own? */
 static bool several_ways(const struct tt_topo *t)
 {
     if (t->switches > 0)

@@ -1,5 +1,4 @@
-/* sched.h - between the files that make a schedule of MultiTree's trees; nobody else includes
- * it. */
+/* sched.h - shared by the files that make a schedule of MultiTree's trees. */
 #ifndef TT_MULTITREE_SCHED_H
 #define TT_MULTITREE_SCHED_H
 

@@ -1,11 +1,12 @@
-/* search.c - one turn of one tree: whom can this member reach now, and over which free links?
+/* search.c - one turn of one tree: which rank can this member reach, and over which free links?
  *
- * In a direct network the answer is the first neighbour with a free link that is not in the tree.
- * Through switches it is a breadth-first search over free links: first the ranks on the sender's
- * own switch, then those of the nearest switches. A switch with ranks is not passed (its own ranks
- * will be members soon and go on from there, which keeps its links free for them); one without is.
+ * In a switchless network the answer is the first neighbour with a free link that is not in the
+ * tree. Through switches it is a breadth-first search over free links: first the ranks on the
+ * sender's own switch, then those of the nearest switches. A switch with ranks is not passed (its
+ * own ranks will be members soon and go on from there, which keeps its links free for them); one
+ * without is.
  *
- *     0 1   2 3       0 asks, 1 is a member: s0 has nobody left -> spine x -> s1: rank 2,
+ *     0 1   2 3       0 asks, 1 is a member: s0 has no rank left -> spine x -> s1: rank 2,
  *                     by 0-s0 s0-x x-s1 s1-2.
  *      s0   s1        s0-x is used up now: 1 takes spine y.
  *       |\ /|
@@ -97,8 +98,8 @@ void tt_multitree_step_widen(struct tt_multitree_step *s)
     s->era += 2;
 }
 
-/* A free link from v to neighbour h (neighbours of wide vertices stand in ascending order); NONE
- * when all are used up. */
+/* A free link from v to neighbour h (neighbours of wide vertices are in ascending order); NONE when
+ * all are used up. */
 static uint32_t link_to(const struct tt_multitree_step *s, uint32_t v, uint32_t h)
 {
     const struct tt_multitree_net *n = s->n;
@@ -178,7 +179,8 @@ static uint32_t *search_spent(struct tt_multitree_step *s, uint32_t tree, uint32
     return &s->spent[(size_t)tree * s->n->t->switches + sw];
 }
 
-/* Is it known that the switch leads nowhere: whole, or only as far as its own ranks go? */
+/* Is the switch known to lead nowhere? One that the search passes through (the parent's own, or one
+ * without ranks) counts only when everything beyond it is exhausted too. */
 static bool is_spent(struct tt_multitree_step *s, uint32_t tree, uint32_t sw, bool own)
 {
     uint32_t mark = *search_spent(s, tree, sw);

@@ -1,13 +1,13 @@
-/* plan.c - what all ranks of a shift halving-doubling agree on: the grid, and the order of the
+/* plan.c - the common plan of all ranks of a shift halving-doubling: the grid, and the order of the
  * distances in every dimension.
  *
  * The order: message i of a reduce-scatter carries about 2^-i of the vector, so the distances that
- * cost the network least come first. What a distance costs is how many messages a link carries when
- * every member sends that far at once. On a loop network that is exact: the route of one member,
- * its links counted by jump. Elsewhere the length of rank 0's route stands for it. The distance n/2
- * is its own inverse: its cable carries both ends' messages, so where both directions are used
- * anyhow (direction=both) or a cable is half duplex it counts double. Equal ones: the farthest
- * first, whose messages are the fewest ranges of chunks.
+ * cost the network least come first. The cost of a distance is how many messages a link carries
+ * when every member sends that far at once. On a loop network that is exact: the route of one
+ * member, its links counted by jump. Elsewhere the length of rank 0's route is used instead. The
+ * distance n/2 is its own inverse: its cable carries both ends' messages, so where both directions
+ * are used anyhow (direction=both) or a cable is half duplex it counts double. Of equal ones the
+ * farthest comes first, since its messages have the fewest ranges of chunks.
  *
  *     dln:16,t=2 (cables 1, 4, 8), one direction: 8, 4 and 1 cost 1, 2 costs 2    ->  8 4 1 2
  *     dln:16 with direction=both: 8 costs 2                                       ->  4 2 1 8
@@ -74,7 +74,7 @@ static tutti_status make_grid(const struct tt_algo_args *a, struct tt_shd *h,
 
 /* ---- the order ---- */
 
-/* Coordinate of a vertex along a dimension, in which switches stand for all their hosts; false for
+/* The coordinate of a vertex along a dimension; a switch represents all its hosts. False for
  * vertices that have none. */
 static bool coordinate(const struct tt_topo *t, const struct tt_shd_dim *d, uint32_t v,
                        uint32_t *ret)
@@ -86,7 +86,7 @@ static bool coordinate(const struct tt_topo *t, const struct tt_shd_dim *d, uint
     return true;
 }
 
-/* The most links of a route that have the same jump: as many messages a link carries when all
+/* The most links of a route that have the same jump: so many messages a link carries when all
  * members send along. */
 static uint32_t most_of_a_jump(const struct tt_topo *t, const struct tt_shd_dim *d,
                                const uint32_t *route, uint32_t n)
@@ -112,7 +112,7 @@ static uint32_t most_of_a_jump(const struct tt_topo *t, const struct tt_shd_dim 
     return best;
 }
 
-/* What each distance costs. Whoever does not know the network takes them for equal. */
+/* The cost of each distance. Without knowledge of the network all cost the same. */
 static tutti_status plan_weigh(const struct tt_topo *t, const struct tt_shd *h,
                                const struct tt_shd_dim *d, uint32_t *weight,
                                struct tutti_error *err)
@@ -133,7 +133,7 @@ static tutti_status plan_weigh(const struct tt_topo *t, const struct tt_shd *h,
     return st;
 }
 
-/* Insertion keeps equal ones as they are: falling distances. */
+/* Insertion keeps equal ones in their order: falling distances. */
 static void sort_steps(struct tt_shd_dim *d, const uint32_t *weight)
 {
     for (uint32_t i = 1; i < d->loop.levels; i++) {

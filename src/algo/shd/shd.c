@@ -233,8 +233,8 @@ static void add_part(struct work *w, uint32_t part, bool scatter, bool send)
     (void)active;
     struct ends e = ends_of(w, &k, k.d->loop.jump[order.step[t]], scatter);
     bool first = w->step == 0, last = w->phase + 1 == w->h.ndims && t + 1 == k.d->loop.levels;
-    /* The offsets are those of whoever lacks (all-gather) or gives away (reduce-scatter) the
-     * blocks. */
+    /* The offsets are those of the member that lacks (all-gather) or gives away (reduce-scatter)
+     * the blocks. */
     k.origin = scatter ? (send ? e.me : e.from) : (send ? e.to : e.me);
     if (scatter) {
         k.src = first ? TT_BUF_IN : w->acc;

@@ -4,11 +4,11 @@
  * distances of the loop are d_1 = ceil(n/2), d_2 = ceil(d_1/2), .., 1 (level 0, 1, ..). Every
  * offset below n is a sum of some of them in one greedy way: take d_1 when it fits, then d_2, ...
  * Those sums are the digits of the offset. Step i of a reduce-scatter takes away the digit of one
- * level: whoever has it set is sent by that distance and is then the offset without the digit. Any
- * order of the levels is right, for any n: leaving a digit out of a greedy sum gives the greedy sum
- * of a smaller number, which is an offset too (by induction: [0,n) is [0,d) and d + [0,n-d) with
- * n-d <= d, and the sums of [0,n-d) are among those of [0,d)). So after all levels every
- * contribution is at offset 0, its owner, added once. */
+ * level: an offset that has it set is sent by that distance and is then the offset without the
+ * digit. Any order of the levels is right, for any n: leaving a digit out of a greedy sum gives the
+ * greedy sum of a smaller number, which is an offset too (by induction: [0,n) is [0,d) and d +
+ * [0,n-d) with n-d <= d, and the sums of [0,n-d) are among those of [0,d)). So after all levels
+ * every contribution is at offset 0, its owner, added once. */
 #ifndef TT_SHD_H
 #define TT_SHD_H
 
