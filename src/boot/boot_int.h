@@ -39,9 +39,11 @@ enum {
 
 enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2 };
 
-/* 0 magic[8] | 8 version u16 | 10 flags u8 | 11 kind u8 | 12 role u64 | 20 from u32 | 24 to u32 |
- * 28 job u64
- * 36 challenge[32] | 68 share[32]            flags: 1 keyed, 2 encrypt, 4 aes */
+/* The first message of each end on every connection:
+ *
+ *     0 magic[8] | 8 version u16 | 10 flags u8 | 11 kind u8 | 12 role u64 | 20 from u32
+ *     24 to u32 | 28 job u64 | 36 challenge[32] | 68 share[32]
+ *     flags: 1 keyed, 2 encrypt, 4 aes */
 struct tt_greeting {
     uint16_t version;
     bool keyed; /* has a job key; does not say which */
@@ -68,8 +70,9 @@ enum tt_frame_kind {
     TT_FRAME_KINDS
 };
 
-/* Precedes every body on a control connection: 0 magic u32 | 4 kind u32 | 8 seq u32 | 12 remaining
- * u32 | 16 length u64 */
+/* Precedes every body on a control connection:
+ *
+ *     0 magic u32 | 4 kind u32 | 8 seq u32 | 12 remaining u32 | 16 length u64 */
 struct tt_frame {
     enum tt_frame_kind kind;
     uint32_t seq;          /* number of the exchange */

@@ -2,10 +2,17 @@
  * refusals.
  *
  * These are pure functions between structs and little-endian bytes, so that a fuzzer can reach them
- * and machines of different kinds can meet. boot_int.h draws the layouts. Lengths are read only
- * after both ends have proved themselves (frames), and every parser checks them against what has
- * really arrived. Texts must be terminated and free of control characters, because they end up in
- * error messages. */
+ * and machines of different kinds can meet. Lengths are read only after both ends have proved
+ * themselves (frames), and every parser checks them against what has really arrived. Texts must be
+ * terminated and free of control characters, because they end up in error messages.
+ *
+ *     peer     0 host[64] | 64 host_id u64 | 72 pid u32 | 76 address, network order
+ *              80 port u16 | 82 zeros[2] | 84 source addresses, network order
+ *     join     peer | version[32] | size u32 | settings length u32 | net_id u64 | settings
+ *     table    one peer per rank
+ *     refusal  status u32 | text
+ *
+ * boot_int.h draws greetings and frames. */
 #include "boot/boot_int.h"
 
 #include <assert.h>

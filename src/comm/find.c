@@ -110,7 +110,7 @@ static int64_t wait_for(const struct tt_log_call *q, const struct tt_log_call *r
 static void judge_call(const struct tt_evidence *e, uint32_t k, int64_t usual_work,
                        struct tt_rank_finding *f)
 {
-    assert(e->ranks > 1); /* with one nobody waits */
+    assert(e->ranks > 1); /* a single rank waits for none */
     for (uint32_t r = 0; r < e->ranks; r++) {
         const struct tt_log_call *c = call_of(e, r, k);
         int64_t sum = 0, more = work_of(e, r, k) - usual_work;
