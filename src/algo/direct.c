@@ -3,7 +3,7 @@
  *
  *     p = 4    step 0   rank r sends its part of chunk c to rank c, for all c;
  *                       rank c then adds x0 + x1 + x2 + x3
- *              step 1   rank c sends chunk c to everybody
+ *              step 1   rank c sends chunk c to all others
  *
  *       rank 0 receives chunk 0 of ranks 1, 2, 3 into three scratch buffers; its own part stays
  *       in the input; one n-ary reduction over the four, left to right, writes chunk 0 of the

@@ -48,6 +48,7 @@ static bool add_level(struct levels *v, uint32_t size)
     return true;
 }
 
+/* Stops before it can overflow: any larger product is wrong anyway. */
 static uint64_t product(const struct levels *v)
 {
     uint64_t n = 1;
@@ -97,6 +98,7 @@ static bool levels_from_tree(const struct tt_tree *t, struct levels *v)
     return true;
 }
 
+/* The last dimension varies fastest in the rank number, so it is the innermost level. */
 static bool levels_from_grid(const struct tt_topo *t, struct levels *v)
 {
     for (uint32_t d = t->ndims; d-- > 0;)
@@ -126,6 +128,7 @@ static uint32_t run_on_switch(const struct tt_topo *t, uint32_t r)
     return n;
 }
 
+/* Ranks of one switch are a host; switches_are_regular decides whether all are alike. */
 static bool levels_from_switches(const struct tt_topo *t, struct levels *v)
 {
     uint32_t host = run_on_switch(t, 0);
@@ -141,6 +144,7 @@ static bool levels_from_topo(const struct tt_topo *t, struct levels *v)
     return t->ndims > 0 ? levels_from_grid(t, v) : levels_from_switches(t, v);
 }
 
+/* Without levels and topology there are none: the probe refuses that. */
 static bool find_levels(const struct tt_algo_args *a, struct levels *ret)
 {
     const char *text = tt_algo_option_text(&tt_algo_hierarchical, &a->options, "levels");
@@ -216,6 +220,7 @@ static tutti_status probe_topo(const struct tt_topo *t, const struct levels *v,
     return TUTTI_OK;
 }
 
+/* Derived levels must hold for the whole topology; given ones only need the right product. */
 static tutti_status hierarchical_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     const char *text = tt_algo_option_text(&tt_algo_hierarchical, &a->options, "levels");
@@ -261,11 +266,14 @@ static struct tt_group level_group(uint32_t p, uint32_t rank, uint32_t weight, u
         .n = size, .me = me, .first = rank - me * weight, .stride = weight, .blocks = blocks};
 }
 
+/* Circulant messages carry several blocks, which must be one strided span (phases.h). */
 static bool circulant_fits(const struct tt_group *g)
 {
     return g->blocks.step == 1 || g->blocks.reps == 1 || g->n <= 3;
 }
 
+/* Levels upwards as reduce-scatters, then downwards as all-gathers, one after the other. The first
+ * reads IN, the last reduce-scatter writes OUT, all others work in one buffer. */
 static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     uint32_t p = a->problem.ranks, n = 0, step = 0, weight = 1;

@@ -66,7 +66,7 @@ struct tt_policy_tensor {
     /* tensors of different parts (data type, parameter group) never share a bucket */
     uint32_t part;
     /* Compute between the use of this tensor and that of the next, in forward order; compute that
-     * ends with its gradient being ready, after the next tensor's. A layer's times stand at its
+     * ends with its gradient being ready, after the next tensor's. A layer's times are at its
      * last tensor (so that all its tensors are waited for first, and ready together). */
     uint64_t forward_ps, backward_ps;
 };

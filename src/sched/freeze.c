@@ -160,7 +160,7 @@ static tutti_status count_steps(struct tt_sched *s, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* The count of a schedule that nobody shares yet. */
+/* The user count of a schedule that is not shared yet. */
 static _Atomic uint32_t *alone(void)
 {
     _Atomic uint32_t *users = tt_alloc(1, sizeof *users);

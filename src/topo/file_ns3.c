@@ -7,10 +7,10 @@
  *
  * White space separates words, lines do not matter. Nodes that are not switches become ranks 0, 1,
  * ... in the order of their numbers, and so do the switches; where that changes a number, vertices
- * get names ("node 7"). Routes are ours (fewest links), while ns-3 spreads flows over equal paths
- * by a hash. Links that lose packets have no counterpart here and are refused. Memory grows with
- * the bytes of the file, never with a number in it: n nodes need n-1 links to be connected, and
- * every link takes MIN_LINK bytes. */
+ * get names ("node 7"). Routes are those of shortest routing (fewest links), while ns-3 spreads
+ * flows over equal paths by a hash. Links that lose packets have no counterpart here and are
+ * refused. Memory grows with the bytes of the file, never with a number in it: n nodes need n-1
+ * links to be connected, and every link takes MIN_LINK bytes. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"

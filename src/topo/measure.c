@@ -94,7 +94,7 @@ static void measure_loops(const struct tt_topo *t, struct distances *d)
 
 /* ---- trees ---- */
 
-/* Leaves first: below[v] ranks stand at or under v, the deepest of them deep[v] links down
+/* Leaves first: below[v] ranks are at or under v, the deepest of them deep[v] links down
  * (UINT32_MAX: none). A link is on the way of below * (ranks - below) pairs each way; the longest
  * way turns at some vertex and joins its two deepest branches. */
 static tutti_status measure_tree(const struct tt_topo *t, struct distances *d,

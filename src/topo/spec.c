@@ -256,7 +256,7 @@ static tutti_status parse_field(struct tt_spec *s, int field, char *piece, struc
     return st;
 }
 
-/* `field` counts the plain entries; keys and `half` may stand anywhere between them. */
+/* `field` counts the plain entries; keys and `half` may be anywhere between them. */
 static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error *err)
 {
     int field = 0;

@@ -181,7 +181,7 @@ tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *re
 tutti_status tt_topo_bisection(const struct tt_topo *t, uint64_t *ret_links, bool *ret_exact,
                                struct tutti_error *err);
 
-/* Cable on a floor of racks; the model stands in floor.c. */
+/* Cable on a floor of racks; floor.c describes the model. */
 struct tt_topo_floor {
     uint32_t per_rack; /* positions: ranks, or switches with their hosts */
     uint32_t racks, rows, columns;

@@ -164,7 +164,7 @@ static tutti_status compare_tensors(struct tt_trainer *t, struct tutti_error *er
     uint32_t most = 0, first = 0, *all = tt_alloc(t->ranks, sizeof *all);
     tutti_status st = all ? tt_train_exchange(t, &t->ntensors, sizeof t->ntensors, all, err)
                           : tt_fail_memory(err, "tensors");
-    /* The longest list decides how many hashes everybody sends: all-gather needs equal counts. */
+    /* The longest list decides how many hashes each rank sends: all-gather needs equal counts. */
     for (uint32_t r = 0; !st && r < t->ranks; r++)
         most = all[r] > most ? all[r] : most;
     free(all);

@@ -303,7 +303,7 @@ tutti_status tt_train_step(struct tt_trainer *t)
         tt_train_clip(t, tt_train_squares_whole(t));
     if (!st && !tt_train_sharded(t)) /* no update has begun: later values still count */
         take_groups(t);
-    /* Results to come: released to whoever settles the tensor. */
+    /* Results to come: released to the caller that settles the tensor. */
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {
         t->tensors[i].next_bucket = t->tensors[i].first_bucket;
         atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);

@@ -6,7 +6,7 @@
  *
  *     direct      one step: all the others send to it. With two children it adds at once; with
  *                 more it puts the parts aside and adds them in the order of the children, so that
- *                 the sum does not depend on who keeps it.
+ *                 the sum does not depend on which child keeps it.
  *     circulant   ceil(log2 c) steps (Traeff 2024): child i names a chunk kept by child d by its
  *                 offset d - i (mod c). With q offsets left, s = ceil(q/2), offsets s .. q-1 go to
  *                 child i + s, where they are 0 .. q-1-s. One message in, one out, in each step.

@@ -98,8 +98,8 @@ static uint32_t tail_of(const struct tt_topo *t, uint32_t arc)
     return t->g.id[arc] & 1 ? l->b : l->a;
 }
 
-/* The middle of the longest path, the one of two nearer to its second end. All n vertices can be
- * reached. */
+/* The middle of the longest path; of two, the one nearer to its second end. Every vertex must be
+ * reachable. */
 static uint32_t middle(const struct tt_topo *t, uint32_t n, uint32_t *up, uint32_t *queue)
 {
     uint32_t v, length = 0;
@@ -132,6 +132,7 @@ static tutti_status no_hierarchy(const struct tt_topo *t, struct tutti_error *wh
                    t->kind);
 }
 
+/* The network is walked from the middle; everything but the arc to the parent is a child. */
 static tutti_status raw_from_graph(const struct tt_topo *t, struct raw *r, struct tutti_error *err)
 {
     uint32_t n = t->ranks + t->switches, k = 0;
@@ -223,6 +224,7 @@ static void tree_number(const struct raw *r, const uint32_t *leaves, uint32_t *q
     }
 }
 
+/* Leaves out nodes with one child and numbers the rest. */
 static tutti_status collapse(const struct raw *r, struct tt_flex_tree *ret, struct tutti_error *err)
 {
     uint32_t *leaves = tt_zalloc(r->n, sizeof *leaves), *queue = tt_alloc(r->n, sizeof *queue),

@@ -38,6 +38,7 @@ void tt_forest_lp_free(struct tt_forest_lp *lp)
     free(lp);
 }
 
+/* All slacks are basic at first: the weights are 0. The surcharges are fixed by the row number. */
 struct tt_forest_lp *tt_forest_lp_make(uint32_t rows, uint32_t most)
 {
     struct tt_forest_lp *lp = tt_zalloc(1, sizeof(*lp));
@@ -129,6 +130,7 @@ static uint32_t entering(const struct tt_forest_lp *lp)
     return best;
 }
 
+/* The row that limits the entering variable most; rows when none does. */
 static uint32_t leaving_row(const struct tt_forest_lp *lp, uint32_t s)
 {
     const double *enter = lp_column(lp, s);
@@ -146,6 +148,7 @@ static uint32_t leaving_row(const struct tt_forest_lp *lp, uint32_t s)
     return best;
 }
 
+/* Every pivot costs rows * cols; it is not begun when that is not left. */
 bool tt_forest_lp_solve(struct tt_forest_lp *lp, uint64_t *work)
 {
     uint64_t each = (uint64_t)lp->rows * lp->cols + 1;
@@ -171,6 +174,7 @@ double tt_forest_lp_weights(const struct tt_forest_lp *lp, double *weight)
     return sum;
 }
 
+/* A slack that is basic has room left: its price is 0. */
 void tt_forest_lp_prices(const struct tt_forest_lp *lp, double *price)
 {
     for (uint32_t i = 0; i < lp->rows; i++)

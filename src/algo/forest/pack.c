@@ -75,6 +75,7 @@ uint64_t tt_forest_packer_query_work(const struct tt_forest_packer *k, uint32_t 
     return k->net.even ? links : p * links / 4 + roots * p * p * 4;
 }
 
+/* False when so much work is not left; then none is. */
 bool tt_forest_packer_spend(struct tt_forest_packer *k, uint64_t work)
 {
     bool ok = k->work >= work;
@@ -104,6 +105,7 @@ tutti_status tt_forest_packer_ask(struct tt_forest_packer *k, const struct tt_fo
 
 /* ---- 2: weights ---- */
 
+/* The pair's use of every resource, as a share of its capacity. */
 static bool add_column(struct tt_forest_packer *k, struct tt_forest_lp *lp,
                        const struct tt_forest_pair *p)
 {
@@ -114,7 +116,7 @@ static bool add_column(struct tt_forest_packer *k, struct tt_forest_lp *lp,
     return tt_forest_lp_add(lp, k->use);
 }
 
-/* Gives the pairs their weights, scaled so that the busiest resource is full; returns the rate. */
+/* Gives the pairs their weights; returns the rate at which the busiest resource is full. */
 static double take_weights(struct tt_forest_packer *k, const struct tt_forest_lp *lp,
                            double *weight)
 {
@@ -169,6 +171,7 @@ static tutti_status generate(struct tt_forest_packer *k, struct tt_forest_lp *lp
     return *ret_more ? tt_fail_memory(err, "trees") : TUTTI_OK;
 }
 
+/* Generates columns until rate and bound meet, nothing is gained, or work runs out. */
 static tutti_status pack_improve(struct tt_forest_packer *k, struct tt_forest_lp *lp,
                                  double *weight, struct tutti_error *err)
 {
@@ -206,6 +209,7 @@ static void keep_heaviest(struct tt_forest_packer *k, size_t most)
     k->pairs.len = n;
 }
 
+/* A program over the present pairs; `more`: with room for generated columns. */
 static tutti_status pack_solve(struct tt_forest_packer *k, bool more, double *ret_rate,
                                struct tutti_error *err)
 {
@@ -278,6 +282,7 @@ static tutti_status first_bounds(struct tt_forest_packer *k, struct tutti_error 
     return st;
 }
 
+/* Moves the pairs; *pairs is empty afterwards. */
 static void use_pairs(struct tt_forest_packer *k, struct tt_vec *pairs)
 {
     k->pairs = *pairs;

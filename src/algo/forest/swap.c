@@ -22,7 +22,8 @@
 
 #include "algo/forest/forest.h"
 
-/* moves that add to the surplus, now and then */
+/* One in so many moves that add to the surplus is kept; the search ends after PATIENCE moves (more
+ * on large networks) without progress. */
 enum { WORSE_ONE_IN = 64, PATIENCE = 1000 };
 /* lengths of a resource; a full one has length 1 */
 static const double FORBIDDEN = 1e6, NOISE = 0.001;
@@ -50,6 +51,7 @@ struct place {
 
 /* ---- loads ---- */
 
+/* excess is the sum over resources of load beyond the limit; both functions keep it true. */
 static void swap_use(struct swapper *s, uint32_t resource, uint32_t by)
 {
     for (uint32_t i = 0; i < by; i++)
@@ -170,6 +172,7 @@ static bool pick_edge(struct swapper *s, uint32_t resource, struct place *ret)
 
 /* ---- what to put in ---- */
 
+/* Union-find with path halving. */
 static uint32_t set_of(uint32_t *set, uint32_t v)
 {
     while (set[v] != v)
@@ -198,6 +201,8 @@ static void set_roles(struct swapper *s, const struct place *at)
     }
 }
 
+/* Room is cheap, the cheaper the emptier; beyond the limit lengths rise with the surplus. The noise
+ * breaks ties. */
 static void set_lengths(struct swapper *s, uint32_t avoid)
 {
     for (uint32_t r = 0; r < s->net->nres; r++) {
@@ -224,7 +229,7 @@ static bool put_in(struct tt_forest_tree *t, uint32_t edge, struct tt_forest_edg
     return true;
 }
 
-/* One exchange; kept unless it adds to the surplus. */
+/* One exchange; kept unless it adds to the surplus (rare exceptions leave local minima). */
 static tutti_status swap_move(struct swapper *s, uint32_t resource, const struct place *at,
                               struct tt_vec *links, struct tutti_error *err)
 {

@@ -20,6 +20,7 @@ struct way {
     uint32_t n;
 };
 
+/* Equal ways become neighbours; the hash decides most comparisons. */
 static int by_way(const void *pa, const void *pb)
 {
     const struct way *a = pa, *b = pb;
@@ -77,6 +78,7 @@ static size_t routes_collect(const struct tt_multitree *m, uint32_t rank, struct
     return n;
 }
 
+/* How much memory routes_collect needs for this rank. */
 static uint64_t links_sent(const struct tt_multitree *m, uint32_t rank, size_t *ret_messages)
 {
     uint64_t sum = 0;
@@ -106,6 +108,7 @@ static void routes_declare(const struct tt_multitree *m, uint32_t rank, const st
         tt_sched_build_route(b, rank, w->peer, (uint16_t)channel, w->at, w->n);
 }
 
+/* Messages over the same links to one peer share a channel; each new way gets the next one. */
 static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way *ways, size_t n,
                         uint32_t *own, struct tt_builder *b)
 {

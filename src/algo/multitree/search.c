@@ -65,6 +65,7 @@ void tt_multitree_step_close(struct tt_multitree_step *s)
     *s = (struct tt_multitree_step){0};
 }
 
+/* The bit set of ranks whose amount is not 0. */
 static void search_fill(uint64_t *set, const uint32_t *amount, uint32_t n)
 {
     memset(set, 0, (n + 63) / 64 * sizeof(*set));
@@ -72,6 +73,8 @@ static void search_fill(uint64_t *set, const uint32_t *amount, uint32_t n)
         set[r / 64] |= (uint64_t)(amount[r] > 0) << r % 64;
 }
 
+/* Only slots that the last step used are restored: most links of a large network are untouched. A
+ * new era makes all marks of `spent` outdated at once. */
 void tt_multitree_step_begin(struct tt_multitree_step *s, uint32_t number, const uint32_t *used,
                              size_t nused)
 {
@@ -130,8 +133,9 @@ static uint32_t search_pick(const struct tt_multitree_step *s, uint32_t v, uint3
     return NONE;
 }
 
-/* A neighbouring rank of the wide vertex v that is not in the tree, from number `from` on,
- * around. */
+/* A neighbouring rank of the wide vertex v that is not in the tree: by words of 64, from number
+ * `from` on and around. The word of `from` is visited twice: its upper part first, the lower last.
+ */
 static uint32_t find_wide(const struct tt_multitree_step *s, uint32_t tree, uint32_t v,
                           uint32_t from, uint32_t *ret_link)
 {
@@ -188,8 +192,8 @@ static bool is_spent(struct tt_multitree_step *s, uint32_t tree, uint32_t sw, bo
     return passed ? mark == s->era + 1 : mark >= s->era;
 }
 
-/* The first of v's switches that comes after the one the search began at: so senders of different
- * switches turn to different ones. */
+/* The first of v's switches after the one at which the search began, so that senders of different
+ * switches prefer different ones. */
 static uint32_t turned(const struct tt_multitree_step *s, uint32_t v)
 {
     const struct tt_multitree_net *n = s->n;
@@ -201,8 +205,8 @@ static uint32_t turned(const struct tt_multitree_step *s, uint32_t v)
     return k < n->start[v + 1] ? k : n->inner[v];
 }
 
-/* Puts the switches that v has free links to at the end of the queue, which has `len`; returns the
- * new length. */
+/* Appends the switches to which v has free links to the queue of length `len`; returns the new
+ * length. */
 static uint32_t search_enqueue(struct tt_multitree_step *s, uint32_t tree, uint32_t v, uint32_t len)
 {
     const struct tt_multitree_net *n = s->n;
@@ -220,7 +224,7 @@ static uint32_t search_enqueue(struct tt_multitree_step *s, uint32_t tree, uint3
     return len;
 }
 
-/* Writes the path: back from the last link, then turned around. */
+/* Writes the path: followed back from the last link, then reversed. */
 static void trace(struct tt_multitree_step *s, uint32_t link)
 {
     const struct tt_topo *t = s->n->t;
@@ -240,7 +244,7 @@ static void trace(struct tt_multitree_step *s, uint32_t link)
     s->npath = len;
 }
 
-/* Has the switch a rank that is in the tree? */
+/* Is a rank of this switch in the tree? */
 static bool search_entered(const struct tt_multitree_step *s, uint32_t tree, uint32_t v)
 {
     const struct tt_multitree_net *n = s->n;
@@ -285,6 +289,7 @@ static uint32_t find_switched(struct tt_multitree_step *s, uint32_t tree, uint32
     return NONE;
 }
 
+/* Neighbouring ranks come before switches: one link instead of several. */
 uint32_t tt_multitree_find(struct tt_multitree_step *s, uint32_t tree, uint32_t parent)
 {
     const struct tt_multitree_net *n = s->n;
