@@ -60,8 +60,8 @@ static bool has_all(const struct family *f, MPI_Group group, int n, int *ranks)
     return true;
 }
 
-/* The largest family with all ranks of comm, the lowest id of several; NULL: none. On success ranks[n
- * .. 2n) are the ranks' numbers in it. A family stays valid until the end. */
+/* The largest family with all ranks of comm, the lowest id of several; NULL: none. On success
+ * ranks[n .. 2n) are the ranks' numbers in it. A family stays valid until the end. */
 static struct family *family_find(MPI_Comm comm, int n, int *ranks)
 {
     struct family *best = NULL;

@@ -119,8 +119,7 @@ void mpi_wait_(fint *request, fint *status, fint *ierr)
 {
     test_fn *test = (test_fn *)dlsym(RTLD_NEXT, "mpi_test_");
     wait_fn *wait = (wait_fn *)dlsym(RTLD_NEXT, "mpi_wait_");
-    /* As in waits.c: test instead of waiting, because only this thread can complete our
-     * requests. */
+    /* As in waits.c: test instead of waiting, because our requests are completed between tests. */
     for (unsigned looks = 0; shim_requests_active(); looks++) {
         fint flag = 0;
         shim_requests_drive();
