@@ -1,5 +1,5 @@
-/* blame.c - notes to the launcher (blame.h). Ranks append to one file; each line is one write, so
- * that lines never mix. */
+/* blame.c - notes to the launcher (blame.h). All ranks append to one file. Each note is a single
+ * write to a file opened with O_APPEND, so that lines of different ranks never mix. */
 #include "base/blame.h"
 
 #include <fcntl.h>
@@ -23,6 +23,7 @@ void tt_blame_note(enum tt_blame_note kind, uint32_t rank, uint32_t size, const 
         return;
     if (rank < size)
         snprintf(who, sizeof who, "%" PRIu32, rank);
+    /* A text of several lines would look like several notes: only its first line is written. */
     int n = snprintf(line, sizeof line, "%s%s of %" PRIu32 ": %.*s\n", words[kind], who, size,
                      (int)strcspn(text, "\n"), text);
     if (n < (int)sizeof line && write(fd, line, (size_t)n) != n)
@@ -30,6 +31,7 @@ void tt_blame_note(enum tt_blame_note kind, uint32_t rank, uint32_t size, const 
     close(fd);
 }
 
+/* How many of the n prints equal `print`. */
 static uint32_t count_like(const uint64_t *prints, uint32_t n, uint64_t print)
 {
     uint32_t like = 0;
@@ -43,6 +45,8 @@ uint32_t tt_odd_rank(const uint64_t *prints, uint32_t n)
     uint32_t odd = 0, fewest = count_like(prints, n, prints[0]);
     for (uint32_t r = 1; r < n; r++) {
         uint32_t like = prints[r] == prints[odd] ? fewest : count_like(prints, n, prints[r]);
+        /* Among groups of one size, prefer one without rank 0: rank 0 is most often the
+         * reference. */
         if (like < fewest ||
             (like == fewest && prints[odd] == prints[0] && prints[r] != prints[0])) {
             odd = r;

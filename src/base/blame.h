@@ -1,11 +1,11 @@
-/* blame.h - notes of a rank to the launcher (the file TUTTI_VERDICT): which rank is to blame when a
- * job fails. The launcher sees processes end in any order and cannot know it. */
+/* blame.h - notes of a rank to the launcher (the file TUTTI_VERDICT): which rank is to blame
+ * when a job fails. The launcher sees only processes that end, in any order, and cannot know it. */
 #ifndef TT_BASE_BLAME_H
 #define TT_BASE_BLAME_H
 
 #include "base/base.h"
 
-/* kind, the word before "2 of 4: sentence" */
+/* kind, and the word before "2 of 4: sentence" */
 #define TT_BLAME_NOTE_LIST(X)                                                                      \
     X(VERDICT, "")   /* calls return it: who is blamed should end as the others do */              \
     X(HINT, "hint ") /* found while opening or closing: who is blamed may have other work to do */ \
@@ -16,11 +16,11 @@ enum tt_blame_note {
 #undef TT_BLAME_NOTE_ENUM
 };
 
-/* "2 of 4: rank 2 (host a, pid 4711) is dead ...", a line in one piece. Rank `size`: all ranks have
- * the same reason ("all of 4: ..."). Nothing happens without a launcher. */
+/* Appends a line like "2 of 4: rank 2 (host a, pid 4711) is dead ...", in one write. Rank `size`
+ * means that all ranks have the same reason ("all of 4: ..."). Does nothing without a launcher. */
 void tt_blame_note(enum tt_blame_note kind, uint32_t rank, uint32_t size, const char *text);
 
-/* The rank that is not like the others: the lowest of the smallest group of equal prints; of two
- * groups of one size the one without rank 0. */
+/* The rank that differs from the others: the lowest rank of the smallest group of equal prints;
+ * of two groups of one size, the one without rank 0. */
 uint32_t tt_odd_rank(const uint64_t *prints, uint32_t n);
 #endif

@@ -1,15 +1,16 @@
-/* err.c - how a failure gets its words.
+/* err.c - how a failure gets its text.
  *
- * A status says what kind of thing broke, the text says what to do about it. Texts quote names,
- * keys and arguments that may come from hostile files, so control characters are replaced here,
- * once for all: no input can drive the terminal of whoever reads the message, or forge a second
- * line. Texts are cut to fit, never overrun. The format's arguments may include err->text
- * itself. */
+ * A status says what kind of thing failed, the text says what to do about it. Texts quote names,
+ * keys and arguments that may come from hostile files, so control characters are replaced here, in
+ * one place: no input can control the reader's terminal or forge a second line. Texts are cut to
+ * fit and never overrun. The format's arguments may include err->text itself, because the text is
+ * formatted into a buffer of its own first. */
 #define TT_ERR_IMPLEMENTATION
 #include "base/base.h"
 
 #include <string.h>
 
+/* Copies the text into *err, with control characters replaced by "?". */
 static void store(struct tutti_error *err, const char *text)
 {
     size_t n = strnlen(text, sizeof err->text - 1);
@@ -43,6 +44,7 @@ tutti_status tt_fail_memory(struct tutti_error *err, const char *what)
 
 void tt_fail_prefix(struct tutti_error *err, const char *fmt, ...)
 {
+    /* Room for both texts; store() cuts the result. */
     char text[2 * sizeof err->text + 2];
     va_list ap;
 

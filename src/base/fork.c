@@ -1,10 +1,10 @@
 /* fork.c - after fork() the child owns nothing of ours: its copies of our descriptors are closed
- * before fork() returns, so that the end of the parent is seen by its peers although children live.
+ * before fork() returns, so that peers see the end of the parent even though children live on.
  *
- * Descriptors are kept by number with the inode they had. A child closes a descriptor only if it
- * still is the same file: one that was closed behind our back, and whose number the program has
- * used again, is left alone. (Event and epoll descriptors share one inode; they are only closed by
- * tt_fd_close.)
+ * Descriptors are listed by number with the inode that they had. A child closes a descriptor only
+ * if it still is the same file: one that was closed without our knowledge, and whose number the
+ * program has used again, is left alone. (Event and epoll descriptors share one inode; they are
+ * closed only by tt_fd_close.)
  *
  * The generation lies in a page that the kernel clears in every child, however that was made
  * (clone(2) runs no handlers): 0 there means a new process, which gets its number when it first
@@ -19,14 +19,16 @@
 #include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the table */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects inodes and cap */
 static ino_t *inodes;                                    /* by descriptor; 0: not ours */
 static size_t cap;
 
-static _Atomic uint32_t unwiped;            /* in place of a page, where the kernel has none */
-static _Atomic uint32_t *number = &unwiped; /* of this process; 0: not yet given */
-static _Atomic uint32_t given;              /* the latest one, here or in an ancestor */
+/* used instead of the page where the kernel has no MADV_WIPEONFORK */
+static _Atomic uint32_t unwiped;
+static _Atomic uint32_t *number = &unwiped; /* this process's number; 0: not given yet */
+static _Atomic uint32_t given;              /* the latest number, here or in an ancestor */
 
+/* The lock is held across fork(), so that the child's copy of the table is consistent. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -37,6 +39,7 @@ static void in_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Runs in the child before fork() returns there; only the forking thread exists. */
 static void in_child(void)
 {
     struct stat st;
@@ -47,7 +50,7 @@ static void in_child(void)
         inodes[fd] = 0;
     }
     atomic_store(number, 0);
-    pthread_mutex_unlock(&lock); /* this thread has taken it before the fork */
+    pthread_mutex_unlock(&lock); /* this thread took it in before_fork */
 }
 
 static void fork_prepare(void)
@@ -68,16 +71,18 @@ uint32_t tt_fork_generation(void)
 
     pthread_once(&once, fork_prepare);
     if (atomic_load(number) == 0)
+        /* Two threads may race: one number wins, the other is skipped. */
         atomic_compare_exchange_strong(number, &none, atomic_fetch_add(&given, 1) + 1);
     return atomic_load(number);
 }
 
 bool tt_fork_foreign(uint32_t generation)
 {
+    /* Relaxed: the number does not change while the process lives. */
     return atomic_load_explicit(number, memory_order_relaxed) != generation;
 }
 
-/* Room for fd; the lock is held. */
+/* Makes room for fd. The lock is held. */
 static bool fork_grow(size_t fd)
 {
     size_t n = fd < 64 ? 128 : 2 * fd;
@@ -100,7 +105,7 @@ int tt_fd_own(int fd)
         return fd;
     pthread_once(&once, fork_prepare);
     pthread_mutex_lock(&lock);
-    if (fork_grow((size_t)fd)) /* else a child would keep it open, which is all */
+    if (fork_grow((size_t)fd)) /* on failure a child keeps it open, and nothing worse */
         inodes[fd] = st.st_ino ? st.st_ino : 1;
     pthread_mutex_unlock(&lock);
     return fd;
@@ -110,6 +115,7 @@ void tt_fd_close(int fd)
 {
     if (fd < 0)
         return;
+    /* Under the lock, so that a fork cannot happen between forgetting and closing. */
     pthread_mutex_lock(&lock);
     if ((size_t)fd < cap)
         inodes[fd] = 0;

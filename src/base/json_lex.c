@@ -1,10 +1,10 @@
 /* json_lex.c - numbers and strings of JSON.
  *
- * Both are read byte by byte across window boundaries. A number is kept as its digits, an exact
- * magnitude while that fits 64 bits, and a power of ten: integers never pass through a double, and
- * the text given to strtod has no decimal point, so the locale does not matter. Strings are decoded
- * into the reader's one text buffer; room for a whole character beyond the limit lets the length be
- * checked once per character. */
+ * Both are read byte by byte across window boundaries. A number is kept as its digits, as an
+ * exact magnitude while that fits 64 bits, and as a power of ten: integers never pass through a
+ * double, and the text given to strtod has no decimal point, so that the locale does not matter.
+ * Strings are decoded into the reader's single text buffer; it has room for a whole character
+ * beyond the limit, so that the length is checked once per character. */
 #include "base/json_reader.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@ enum { NUMBER_MAX = 64, EXPONENT_MAX = 100000 };
 
 /* ---- numbers ---- */
 
-/* A number as read: significant digits as text (for strtod) and, while it fits, as magnitude. */
+/* A number as read: the significant digits as text (for strtod) and, while it fits, as
+ * magnitude. */
 struct number {
     char digits[NUMBER_MAX + 16];
     size_t ndigits, nchars;
@@ -30,7 +31,7 @@ static void json_lex_take(struct tt_json_reader *r, struct number *n)
     n->nchars++;
 }
 
-/* One or more digits; those of the fraction count places. */
+/* Reads one or more digits; those of a fraction count as places. */
 static tutti_status read_digits(struct tt_json_reader *r, struct number *n, bool fraction)
 {
     int c = tt_json_peek(r);
@@ -51,6 +52,7 @@ static tutti_status read_digits(struct tt_json_reader *r, struct number *n, bool
     return TUTTI_OK;
 }
 
+/* The exponent is limited: beyond EXPONENT_MAX the result is 0 or too large in any case. */
 static tutti_status read_exponent(struct tt_json_reader *r, struct number *n)
 {
     struct number e = {.nchars = n->nchars};
@@ -95,7 +97,7 @@ tutti_status tt_json_lex_number(struct tt_json_reader *r, struct tt_json_token *
 {
     struct number n;
 
-    /* the digits stay as they are: this is the hot path */
+    /* digits is not cleared: this is the hot path */
     memset(&n.ndigits, 0, sizeof n - offsetof(struct number, ndigits));
     tutti_status status = read_number(r, &n);
     if (status)
@@ -106,7 +108,7 @@ tutti_status tt_json_lex_number(struct tt_json_reader *r, struct tt_json_token *
         ret->d = n.negative ? -(double)n.magnitude : (double)n.magnitude;
         return TUTTI_OK;
     }
-    /* digits and exponent without a point: strtod then rounds correctly in every locale */
+    /* Digits and exponent without a point: strtod then rounds correctly in every locale. */
     snprintf(n.digits + n.ndigits, sizeof n.digits - n.ndigits, "e%d", n.exponent - n.places);
     double d = strtod(n.digits, NULL);
     if (!isfinite(d))
@@ -136,6 +138,7 @@ static tutti_status read_hex4(struct tt_json_reader *r, uint32_t *ret)
     return TUTTI_OK;
 }
 
+/* Writes c as UTF-8; returns the number of bytes. c is at most U+10FFFF. */
 static size_t encode_utf8(uint32_t c, char *out)
 {
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -147,7 +150,7 @@ static size_t encode_utf8(uint32_t c, char *out)
     return n;
 }
 
-/* After "\u": one code unit, or a surrogate pair. */
+/* Reads what follows "\u": one code unit, or both of a surrogate pair. */
 static tutti_status read_unicode(struct tt_json_reader *r, size_t *len)
 {
     uint32_t c = 0, low = 0;
@@ -191,7 +194,7 @@ static tutti_status read_escape(struct tt_json_reader *r, size_t *len)
     return TUTTI_OK;
 }
 
-/* A character of several bytes, copied whole and then checked. */
+/* Copies a character of several bytes whole, then checks it. */
 static tutti_status read_multibyte(struct tt_json_reader *r, size_t *len)
 {
     int lead = tt_json_peek(r), c;

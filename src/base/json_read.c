@@ -1,11 +1,11 @@
 /* json_read.c - reads JSON (RFC 8259, strictly) one token at a time.
  *
- * The reader is a state machine over a 64 KiB window: a stack of one bit per open level (object or
- * array), and what may come next. It never recurses and never allocates after opening, so a hostile
- * file costs time linear in its length and nothing else. What it refuses beyond the grammar: more
- * than TT_JSON_DEPTH levels, strings over TT_JSON_TEXT bytes, numbers over 64 characters or beyond
- * a double, NUL in strings, bytes that are not UTF-8 (a byte order mark too). Keys may repeat;
- * callers decide about those. */
+ * The reader is a state machine over a 64 KiB window: a stack of one flag per open level (object
+ * or array), and what may come next. It never recurses and never allocates after opening, so
+ * that a hostile file costs time linear in its length and nothing else. Beyond the grammar it
+ * refuses: more than TT_JSON_DEPTH levels, strings over TT_JSON_TEXT bytes, numbers over 64
+ * characters or beyond a double, NUL in strings, and bytes that are not UTF-8 (also a byte order
+ * mark). Keys may repeat; callers decide about those. */
 #define TT_JSON_IMPLEMENTATION
 #include "base/json_reader.h"
 
@@ -80,6 +80,7 @@ static uint64_t json_read_column(const struct tt_json_reader *r)
     return tt_json_bytes(r) - r->line_start + 1;
 }
 
+/* Fails with name, line and column (`place`) before the text. */
 static tutti_status vfail(struct tutti_error *err, const char *name, const uint64_t place[2],
                           tutti_status status, const char *fmt, va_list ap)
 {
@@ -107,7 +108,7 @@ tutti_status tt_json_fail_here(struct tt_json_reader *r, tutti_status status, co
     const uint64_t place[2] = {r->line, json_read_column(r)};
     va_list ap;
 
-    if (r->failed) /* reading failed below us: that is the reason */
+    if (r->failed) /* reading itself failed: keep that reason */
         return r->failed;
     va_start(ap, fmt);
     vfail(&r->error, r->name, place, status, fmt, ap);
@@ -140,6 +141,7 @@ tutti_status tt_json_unexpected(struct tt_json_reader *r, const char *expected)
                              (unsigned)c);
 }
 
+/* Skips white space and counts lines; returns the next byte without consuming it. */
 static int skip_space(struct tt_json_reader *r)
 {
     int c;
@@ -181,6 +183,7 @@ static tutti_status open_level(struct tt_json_reader *r, bool object, struct tt_
     return TUTTI_OK;
 }
 
+/* What may follow a complete value. */
 static void value_complete(struct tt_json_reader *r)
 {
     r->state = r->depth ? TT_JSON_WANT_COMMA_OR_END : TT_JSON_WANT_NOTHING;
@@ -243,6 +246,7 @@ static tutti_status parse_end(struct tt_json_reader *r, int c, struct tt_json_to
     return TUTTI_OK;
 }
 
+/* One step of the state machine. A comma is consumed together with the token after it. */
 static tutti_status parse_token(struct tt_json_reader *r, struct tt_json_token *ret)
 {
     int c = skip_space(r);

@@ -1,9 +1,9 @@
 /* json_reader.h - what the two halves of the JSON reader share: json_read.c walks the grammar,
  * json_lex.c reads numbers and strings.
  *
- * Invariant: window[at] is the next byte; `base` counts the bytes before the window, so positions
- * are exact. Lines end at LF, columns count bytes from 1. The first error is kept in `error` and
- * repeated by all later calls. */
+ * Invariant: window[at] is the next byte; `base` counts the bytes before the window, so that
+ * positions are exact. Lines end at LF, columns count bytes from 1. The first error is kept in
+ * `error` and returned by all later calls. */
 #ifndef TT_JSON_READER_H
 #define TT_JSON_READER_H
 
@@ -34,7 +34,8 @@ struct tt_json_reader {
     FILE *in; /* NULL: all input is in the window */
     char *name;
     unsigned char *buffer;
-    char text[TT_JSON_TEXT + 4 + 1]; /* one character more than allowed, and the terminator */
+    /* room for one character beyond the limit, and the terminator */
+    char text[TT_JSON_TEXT + 4 + 1];
 };
 
 /* Reads the next window; false at the end of the input or on failure. */
@@ -48,14 +49,15 @@ static inline int tt_json_peek(struct tt_json_reader *r)
     return TT_JSON_END_OF_INPUT;
 }
 
-/* Fails at the next byte, once and for all (an earlier failure, such as of reading, stays the
- * reason). */
+/* Fails at the position of the next byte, for good. An earlier failure (such as one of reading)
+ * stays the reason. */
 tutti_status tt_json_fail_here(struct tt_json_reader *r, tutti_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Fails with "expected <expected>, found <the next byte>". */
 tutti_status tt_json_unexpected(struct tt_json_reader *r, const char *expected);
 
-/* The next byte begins a number (digit or minus) / a string (quote): reads it whole into *ret. */
+/* The next byte begins a number (a digit or a minus) or a string (a quote): reads all of it into
+ * *ret. */
 tutti_status tt_json_lex_number(struct tt_json_reader *r, struct tt_json_token *ret);
 tutti_status tt_json_lex_string(struct tt_json_reader *r, struct tt_json_token *ret);
 #endif

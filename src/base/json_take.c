@@ -1,6 +1,6 @@
-/* json_take.c - what parsers of JSON documents ask for again and again: this kind of token next, an
- * integer in a range or the array's end, one value to skip. Everything goes through tt_json_next,
- * and every refusal names the token's position. */
+/* json_take.c - what parsers of JSON documents need again and again: a token of one kind, an
+ * integer in a range or the end of the array, a value to skip. Everything goes through
+ * tt_json_next, and every refusal names the position of the token. */
 #include "base/json.h"
 
 static const char *kind_name(enum tt_json_kind kind)
@@ -65,6 +65,7 @@ tutti_status tt_json_int_or_end(struct tt_json_reader *r, int64_t min, int64_t m
     return TUTTI_OK;
 }
 
+/* Counts open levels instead of recursing. */
 tutti_status tt_json_skip(struct tt_json_reader *r, struct tutti_error *err)
 {
     int depth = 0;

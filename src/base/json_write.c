@@ -1,11 +1,11 @@
 /* json_write.c - writes JSON without building it first.
  *
- * The writer holds two bits per open level: whether it is written on one line, and whether it
- * already has a member (so that the next one needs a comma). Levels on lines of their own are
- * indented by two spaces; a compact level, and everything inside it, has no white space at all.
- * Plans hold millions of integers, so those bypass printf. Reals are written with the fewest digits
- * that read back to the same double, with a point in every locale. Text that is not UTF-8 gets
- * U+FFFD for each bad byte, so that what we write is always JSON. */
+ * The writer holds two flags per open level: whether it is written on one line, and whether it
+ * already has a member (so that the next one needs a comma). Levels that are not compact have a
+ * line per member, indented by two spaces; a compact level, and everything inside it, has no
+ * white space. Plans hold millions of integers, so those bypass printf. Reals are written with
+ * the fewest digits that read back to the same double, with a point in every locale. Bytes that
+ * are not UTF-8 become U+FFFD, so that what we write is always valid JSON. */
 #include "base/json.h"
 
 #include <assert.h>
@@ -30,7 +30,7 @@ static void new_line(struct tt_json_writer *w)
         put_text(w, "  ", 2);
 }
 
-/* Comma and indentation before a member: a key, or a value that does not follow a key. */
+/* Writes comma and indentation before a member: a key, or a value that does not follow a key. */
 static void before_member(struct tt_json_writer *w)
 {
     if (w->depth == 0)
@@ -104,7 +104,7 @@ void tt_json_array_end(struct tt_json_writer *w)
     close_level(w, ']');
 }
 
-/* Bytes below 0x20, the quote and the backslash. */
+/* Writes the escape of a byte below 0x20, a quote or a backslash. */
 static void put_escaped(struct tt_json_writer *w, char c)
 {
     static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
@@ -170,8 +170,8 @@ void tt_json_u64(struct tt_json_writer *w, uint64_t v)
     put_text(w, digits + at, sizeof digits - at);
 }
 
-/* %.15g drops trailing zeros and so is shortest for every normal number it can express; subnormal
- * numbers have fewer digits. */
+/* %.15g drops trailing zeros and so gives the shortest text of every normal number that it can
+ * express; subnormal numbers have fewer significant digits. */
 void tt_json_real(struct tt_json_writer *w, double v)
 {
     char text[40];
@@ -186,7 +186,7 @@ void tt_json_real(struct tt_json_writer *w, double v)
             break;
     }
     before_value(w);
-    /* whatever the locale puts for the point, perhaps of several bytes, becomes one */
+    /* The locale's decimal point, perhaps several bytes, becomes a single ".". */
     bool point = false;
     for (const char *p = text; *p; p++) {
         bool ours = strchr("0123456789+-e", *p) != NULL;

@@ -1,8 +1,9 @@
 /* log.c - one line per message: "tutti 14:03:05.123456 rank 3 warn: text".
  *
- * The state is the process's: a level, a descriptor, and whether anybody asked. It is set once,
- * under a lock, and read with plain atomics afterwards. Texts may quote names from files, so
- * control characters are replaced: a message is always one line. */
+ * The state is per process: a level, a descriptor, and whether TUTTI_LOG was set. It is written
+ * once, under `lock`, and read as atomics afterwards, so that any thread may log without a lock.
+ * Texts may quote names from files, so control characters are replaced: a message is always one
+ * line, and one write. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ enum { LINE_BYTES = 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_set_up;
-static _Atomic int written = TT_LOG_WARN; /* the most talkative level that is written */
+static _Atomic int written = TT_LOG_WARN; /* the most detailed level that is written */
 static _Atomic bool asked;                /* TUTTI_LOG is set */
 static _Atomic int target = STDERR_FILENO;
 
@@ -49,7 +50,7 @@ static tutti_status read_level(int *ret, struct tutti_error *err)
              : TUTTI_OK;
 }
 
-/* %r, %h, %p and %% of a file's name. */
+/* Replaces %r, %h, %p and %% in a file's name. */
 static tutti_status name_file(const char *pattern, uint32_t rank, struct tt_str *ret,
                               struct tutti_error *err)
 {
@@ -143,6 +144,6 @@ void tt_log_write(enum tt_log_level level, uint32_t rank, const char *fmt, ...)
     for (size_t i = 0; i < n; i++)
         line[i] = (unsigned char)line[i] < 0x20 || line[i] == 0x7f ? '?' : line[i];
     line[n] = '\n';
-    /* a message that cannot be written has nobody to be told to */
+    /* A message that cannot be written cannot be reported anywhere either. */
     (void)!write(target, line, n + 1);
 }

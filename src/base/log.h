@@ -1,8 +1,8 @@
 /* log.h - messages of the library to people: one line each, with time and rank, on standard error
  * or in a file.
  *
- * Errors are returned, never only logged. Nothing on the way of a started request logs. Safe from
- * any thread: a line is one write. */
+ * Errors are returned, never only logged. Nothing between the start and the end of a request logs.
+ * Any thread may call: a line is one write. */
 #ifndef TT_LOG_H
 #define TT_LOG_H
 
@@ -17,11 +17,11 @@ enum tt_log_level {
         TT_LOG_LEVELS
 };
 
-/* TUTTI_LOG and TUTTI_LOG_FILE are read by the first call of a process; later calls change nothing.
- * `rank` is what %r in the file's name becomes. */
+/* The first call of a process reads TUTTI_LOG and TUTTI_LOG_FILE; later calls change nothing.
+ * `rank` replaces %r in the file's name. */
 tutti_status tt_log_setup(uint32_t rank, struct tutti_error *err);
-/* Is this level written? Without TUTTI_LOG only warnings are: errors are returned to the program,
- * which tells them. */
+/* Is this level written? Without TUTTI_LOG only warnings are: errors are returned to the
+ * program, which reports them. */
 bool tt_log_wants(enum tt_log_level level);
 void tt_log_write(enum tt_log_level level, uint32_t rank, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,7 +1,6 @@
-/* mem.c - allocation that cannot overflow its size, and a growable array.
- *
- * A request for nothing still yields a block, so NULL always and only means failure. The vector
- * doubles, so n pushes cost O(n). */
+/* mem.c - allocation whose size cannot overflow, and a growable array. A request for 0 bytes
+ * still yields a block, so that NULL means failure and nothing else. The vector doubles, so that
+ * n pushes cost O(n). */
 #include "base/base.h"
 
 #include <assert.h>
@@ -10,7 +9,7 @@
 
 enum { VEC_FIRST = 8 };
 
-/* n * size, at least 1; false when it does not fit. */
+/* n * size, at least 1; false when it does not fit in a block. */
 static bool block_size(size_t n, size_t size, size_t *ret)
 {
     size_t bytes;
@@ -52,6 +51,7 @@ char *tt_strdup(const char *s)
     return copy;
 }
 
+/* Doubles the capacity, or takes what is needed when that is more. */
 static bool vec_grow(struct tt_vec *v, size_t need)
 {
     size_t cap = v->cap > SIZE_MAX / 2 ? need : v->cap * 2;

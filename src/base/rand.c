@@ -1,9 +1,9 @@
 /* rand.c - numbers that are random but the same everywhere, hashes, and a clock.
  *
  * xoshiro256** (Blackman and Vigna, 2018) seeded by splitmix64; bounded numbers by Lemire's
- * multiplication with rejection, so they are exactly uniform. Bytes are hashed as little-endian
- * words, so a hash does not depend on the machine. Nothing here resists an adversary who knows the
- * seed: proofs that need that take their seed from tt_entropy. */
+ * multiplication with rejection, so that they are exactly uniform. Bytes are hashed as
+ * little-endian words, so that a hash does not depend on the machine. Nothing here resists an
+ * adversary who knows the seed: proofs that need this take their seed from tt_entropy. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
-enum { LANES_FROM = 256 }; /* bytes: shorter ones are not worth four lanes */
+enum { LANES_FROM = 256 }; /* bytes: for shorter inputs four lanes do not pay */
 
 uint64_t tt_mix64(uint64_t x)
 {
@@ -52,7 +52,8 @@ uint64_t tt_rng_next(struct tt_rng *r)
 uint64_t tt_rng_below(struct tt_rng *r, uint64_t n)
 {
     assert(n > 0);
-    uint64_t reject = (UINT64_MAX - n + 1) % n; /* 2^64 mod n low parts would favour some results */
+    /* the lowest 2^64 mod n products would favour some results */
+    uint64_t reject = (UINT64_MAX - n + 1) % n;
     unsigned __int128 product;
 
     do
@@ -61,8 +62,8 @@ uint64_t tt_rng_below(struct tt_rng *r, uint64_t n)
     return (uint64_t)(product >> 64);
 }
 
-/* getrandom fails only where the kernel lacks it; time and process id then still tell two runs
- * apart. */
+/* getrandom fails only where the kernel lacks it; time and process id then still distinguish two
+ * runs. */
 uint64_t tt_entropy(void)
 {
     uint64_t x;
@@ -93,7 +94,7 @@ static uint64_t load_word(const unsigned char *p)
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? w : __builtin_bswap64(w);
 }
 
-/* Long inputs in four lanes that do not wait for each other. */
+/* Hashes long inputs in four independent lanes, which the CPU works on in parallel. */
 static uint64_t hash_lanes(uint64_t h, const unsigned char *b, size_t groups)
 {
     uint64_t lane[4] = {h, h + GOLDEN, h + 2 * GOLDEN, h + 3 * GOLDEN};
@@ -109,7 +110,7 @@ static uint64_t hash_lanes(uint64_t h, const unsigned char *b, size_t groups)
 uint64_t tt_hash_bytes(uint64_t seed, const void *p, size_t n)
 {
     const unsigned char *b = p;
-    /* the length separates a text from the same text and zeros */
+    /* the length distinguishes a text from the same text followed by zeros */
     uint64_t h = tt_mix64(seed + GOLDEN) ^ (uint64_t)n;
 
     if (n >= LANES_FROM) {

@@ -2,8 +2,8 @@
  *
  * A tt_str begins as all zeros (s is NULL until the first addition, then always terminated). When
  * memory runs out it keeps what it had, sets `failed` and ignores later additions. Near matches use
- * the edit distance with transpositions (optimal string alignment), ignoring case: what people
- * mistype is one letter wrong, missing, doubled or swapped, or half of a longer name. */
+ * the edit distance with transpositions (optimal string alignment), ignoring case: typical mistakes
+ * are one letter wrong, missing, doubled or swapped, or half of a longer name. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 enum { NEAR_LEN = 48, NEAR_COUNT = 3, NEAR_PART = 2 };
 
-/* Room for `more` bytes and the terminator. */
+/* Makes room for `more` bytes and the terminator; sets `failed` when that is not possible. */
 static bool str_reserve(struct tt_str *b, size_t more)
 {
     size_t need;
@@ -72,9 +72,8 @@ bool tt_streq(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-/* RFC 3629: what the first byte says about the length and about the second byte. The narrowed
- * second bytes exclude overlong forms (E0, F0), surrogates (ED) and what lies beyond U+10FFFF
- * (F4). */
+/* RFC 3629: the first byte determines the length and the range of the second byte. The narrowed
+ * ranges exclude overlong forms (E0, F0), surrogates (ED) and code points beyond U+10FFFF (F4). */
 size_t tt_utf8_len(const char *s, size_t n)
 {
     static const struct {
@@ -108,8 +107,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return m < c ? m : c;
 }
 
-/* Rows of the classic table, row i for the first i letters of a; two rows back for
- * transpositions. */
+/* The classic table row by row: row i is for the first i letters of a. Transpositions look two
+ * rows back, so that three rows are kept. */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t rows[3][NEAR_LEN + 1];
@@ -146,7 +145,8 @@ static size_t fold(const char *s, char *buf)
     return n;
 }
 
-/* The distance of two names; SIZE_MAX when nobody would have meant one by the other. */
+/* The distance of two names; SIZE_MAX when they are too different to be a mistake for each
+ * other. */
 static size_t nearness(const char *name, const char *other)
 {
     char a[NEAR_LEN + 1], b[NEAR_LEN + 1];
@@ -161,12 +161,12 @@ static size_t nearness(const char *name, const char *other)
     return d <= shorter / 3 + 1 && d < shorter ? d : SIZE_MAX;
 }
 
-/* Adds one name to the list of *used bytes, which ends in a question mark; false when it does not
- * fit. */
+/* Adds one name to the list of *used bytes, which ends with a question mark; false when it does
+ * not fit. */
 static bool add_match(char *buf, size_t cap, size_t *used, const char *name)
 {
     const char *before = *used ? ", " : "did you mean ";
-    size_t at = *used ? *used - 1 : 0; /* over the question mark */
+    size_t at = *used ? *used - 1 : 0; /* overwrite the question mark */
 
     if (strlen(before) + strlen(name) + 2 > cap - at)
         return false;

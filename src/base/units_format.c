@@ -8,7 +8,7 @@
 
 typedef unsigned __int128 wide;
 
-/* One rung of a ladder of units, smallest first; `size` counts the ladder's common base unit. */
+/* One step of a ladder of units, smallest first; `size` counts the ladder's common base unit. */
 struct rung {
     const char *name;
     uint64_t size;
@@ -29,7 +29,7 @@ static wide units_format_power10(unsigned n)
     return p;
 }
 
-/* v / size to four significant digits, half up. */
+/* v / size to four significant digits, rounded half up. */
 static struct rounded divide(wide v, uint64_t size)
 {
     wide whole = v / size;
@@ -38,6 +38,7 @@ static struct rounded divide(wide v, uint64_t size)
     return (struct rounded){(v * units_format_power10(places) + size / 2) / size, places};
 }
 
+/* The largest unit that is not larger than v, then the number in it. */
 static char *format(wide v, const struct rung *ladder, size_t rungs, char *buf, size_t cap)
 {
     size_t i = 0;
@@ -75,8 +76,8 @@ char *tt_format_size(uint64_t bytes, char *buf, size_t cap)
     return format(bytes, ladder, countof(ladder), buf, cap);
 }
 
-/* In thousandths of a bit per second. No network is beyond 10^30 bit/s; what is (or is not a
- * number) is shown as it is. */
+/* Counts in thousandths of a bit per second. No network is beyond 10^30 bit/s: larger values,
+ * and values that are not numbers, are printed by printf. */
 char *tt_format_rate(double bytes_per_s, char *buf, size_t cap)
 {
     static const struct rung ladder[] = {

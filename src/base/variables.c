@@ -1,5 +1,6 @@
-/* variables.c - the variables of the environment: one table that warnings, doctor and the documents
- * are made from. */
+/* variables.c - the environment variables of Tutti: one table from which warnings, doctor and
+ * the documents are made. A variable that any part reads must be listed here, or the library
+ * warns about it. */
 #include "base/variables.h"
 
 #include <string.h>
@@ -57,6 +58,8 @@ static bool is_known(const char *name)
     return false;
 }
 
+/* Searches the whole environment for each i: called only when a communicator opens, and by
+ * doctor. */
 bool tt_variable_unknown(size_t i, struct tt_unknown_variable *ret)
 {
     const char *names[countof(variables)];
@@ -66,6 +69,7 @@ bool tt_variable_unknown(size_t i, struct tt_unknown_variable *ret)
         if (strncmp(*e, "TUTTI_", 6) != 0)
             continue;
         snprintf(ret->name, sizeof ret->name, "%.*s", (int)strcspn(*e, "="), *e);
+        /* i counts down over the unknown variables; the known ones are skipped without counting. */
         if (is_known(ret->name) || i-- > 0)
             continue;
         tt_near_matches(ret->name, names, countof(variables), ret->near, sizeof ret->near);

@@ -1,4 +1,4 @@
-/* variables.h - the variables of the environment that Tutti knows, and those that it does not. */
+/* variables.h - the environment variables that Tutti knows, and those that are set and unknown. */
 #ifndef TT_VARIABLES_H
 #define TT_VARIABLES_H
 
@@ -11,8 +11,10 @@ struct tt_unknown_variable {
     char name[64], near[160]; /* near: "did you mean ...?" or "" */
 };
 
-/* All that any part of Tutti reads, the tool, the MPI shim and the Python package included. */
+/* All variables that any part of Tutti reads, including the tool, the MPI shim and the Python
+ * package. *ret_n is their number; the table is static. */
 const struct tt_variable *tt_variables(size_t *ret_n);
-/* The i-th TUTTI_ variable that is set and not known; false past the last one. */
+/* The i-th TUTTI_ variable that is set and not known, with near matches; false past the last
+ * one. */
 bool tt_variable_unknown(size_t i, struct tt_unknown_variable *ret);
 #endif
