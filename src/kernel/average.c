@@ -1,10 +1,10 @@
 /* average.c - averages of integers: the sum of all sources is exact, then divided, rounded toward
  * zero.
  *
- * Types of up to 32 bits are summed in 64 (2^31 sources cannot overflow them), 64-bit ones in 128.
- * Blocks of BLOCK elements are summed source by source, so that the compiler finds plain loops; all
+ * Types of up to 32 bits are summed in 64 (2^31 sources cannot overflow), 64-bit types in 128.
+ * Blocks of BLOCK elements are summed source by source, so that the compiler sees plain loops. All
  * sources of a block are read before it is stored, which lets a destination be a source. No
- * instruction set divides integer vectors: this is as fast as the scalar division. */
+ * instruction set divides integer vectors: the scalar division sets the speed. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { BLOCK = 256 };
 
 __extension__ typedef __int128 wide;
 
-/* Most sums fit into 64 bits, where dividing is much faster. */
+/* Most sums fit in 64 bits, where the division is much faster. */
 static wide wide_divide(wide sum, uint32_t divisor)
 {
     return sum >= INT64_MIN && sum <= INT64_MAX ? (int64_t)sum / (int64_t)divisor
@@ -26,7 +26,8 @@ static int64_t narrow_divide(int64_t sum, uint32_t divisor)
     return sum / (int64_t)divisor;
 }
 
-/* One block of n elements from element `first` on. Sources and destinations need no alignment. */
+/* Averages n elements from element `first` on. memcpy, because sources and destinations need no
+ * alignment. */
 #define DEFINE_BLOCK(name, type, sum_type, divide)                                          \
     static void name(const struct tt_reduce *r, size_t first, size_t n)                     \
     {                                                                                       \

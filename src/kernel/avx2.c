@@ -30,7 +30,7 @@ INLINE void stream_fence(void)
     _mm_sfence();
 }
 
-/* The lower half of the elements in lo, the upper half in hi. */
+/* The lower half of the elements goes to lo, the upper half to hi. */
 INLINE struct acc f16_widen(vec v)
 {
     const __m128i lo = _mm256_castsi256_si128((__m256i)v),

@@ -32,7 +32,8 @@ INLINE void stream_fence(void)
     _mm_sfence();
 }
 
-/* The first n < 64 bytes of a vector, the others zero. */
+/* Loads the first n < 64 bytes of a vector; the others are zero. The mask keeps memory beyond
+ * them untouched. */
 INLINE vec load_part(const char *from, size_t n)
 {
     return (vec)_mm512_maskz_loadu_epi8(((__mmask64)1 << n) - 1, from);
@@ -43,7 +44,7 @@ INLINE void store_part(char *to, vec v, size_t n)
     _mm512_mask_storeu_epi8(to, ((__mmask64)1 << n) - 1, (__m512i)v);
 }
 
-/* The lower half of the elements in lo, the upper half in hi. */
+/* The lower half of the elements goes to lo, the upper half to hi. */
 INLINE struct acc f16_widen(vec v)
 {
     const __m256i lo = _mm512_castsi512_si256((__m512i)v),
@@ -52,7 +53,8 @@ INLINE struct acc f16_widen(vec v)
 }
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion" /* gcc's macro in builds without optimisation */
+/* gcc's own macro warns in builds without optimisation */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 INLINE vec f16_narrow(struct acc a)
 {
     const __m256i lo = _mm512_cvtps_ph((__m512)a.lo, _MM_FROUND_TO_NEAREST_INT);

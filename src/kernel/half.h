@@ -1,14 +1,14 @@
 /* half.h - inside src/kernel: f16 and bf16 to f32 and back, a whole vector at a time, rounding to
  * nearest even.
  *
- * The even elements go to the low accumulator and the odd ones to the high one, as the two halves
- * of each 32-bit lane: shifts and masks instead of shuffles (an instruction set with its own f16
- * conversion may split otherwise, as long as narrowing undoes it).
+ * The even elements go to the low accumulator and the odd ones to the high one, as the two
+ * halves of each 32-bit lane: shifts and masks instead of shuffles. (An instruction set with its
+ * own f16 conversion may split differently, as long as narrowing undoes it.)
  *
  *      memory lane   | odd | even |      lo lane  f32(even)      hi lane  f32(odd)
  *
- * Narrowing expects NaNs to be the quiet NaN already (f32_finish). TT_OWN_F16: the including file
- * brings f16_widen and f16_narrow. */
+ * Narrowing expects that NaNs are the quiet NaN already (f32_finish). TT_OWN_F16: the including
+ * file provides f16_widen and f16_narrow. */
 #ifndef TT_KERNEL_HALF_H
 #define TT_KERNEL_HALF_H
 
@@ -21,8 +21,8 @@ INLINE struct acc bf16_widen(vec v)
     return (struct acc){(vec)(w << 16), (vec)(w & 0xffff0000u)};
 }
 
-/* Adding half a unit, less one bit when the unit's last bit is even, carries exactly when rounding
- * goes up; also up to infinity. */
+/* Adds half a unit of the last place, less one bit when the last bit is even: this carries
+ * exactly when rounding goes up, also to infinity. */
 INLINE u32s bf16_round(u32s w)
 {
     return w + ((w >> 16) & 1u) + 0x7fffu;
@@ -37,9 +37,9 @@ INLINE vec bf16_narrow(struct acc a)
 #define HAS_F16 1
 #else
 #define HAS_F16 0
-/* One f16 in the low 16 bits of each lane. The fields move to their f32 places; the exponent is
- * re-biased by 112, once more for infinity and NaN; a subnormal borrows the exponent of 2^-14 as a
- * hidden one, and subtracting 2^-14 takes it away again. */
+/* Converts the f16 in the low 16 bits of each lane. The fields move to their f32 places; the
+ * exponent is re-biased by 112, once more for infinity and NaN. A subnormal borrows the exponent
+ * of 2^-14 as a hidden one, which subtracting 2^-14 removes again. */
 INLINE u32s f16_to_f32(u32s h)
 {
     u32s w = (h & 0x7fffu) << 13;

@@ -1,8 +1,8 @@
-/* kernel.c - which kernels this CPU can run, and the way into them.
+/* kernel.c - which kernels this CPU can run, and the entry to them.
  *
- * The best level is looked up at the first use and remembered in one atomic pointer; threads that
- * race there store the same value. All levels give the same bits (vec.h says how), so the choice
- * never shows in results. */
+ * The best level is found at the first use and remembered in one atomic pointer. Threads that race
+ * there store the same value, so that relaxed order is enough: what it points to is constant. All
+ * levels give the same bits (vec.h says how), so that the choice never shows in results. */
 #include "kernel/kernel.h"
 
 #include <assert.h>
@@ -14,9 +14,10 @@
 #include <cpuid.h>
 #endif
 
-/* Below this a fence costs more than the cache lines it spares. */
+/* Below this size the fence costs more than the cache lines that streaming saves. */
 #define STREAM_MIN_BYTES 4096u
 
+/* A level and the test whether this CPU has it. */
 struct choice {
     const char *name;
     bool (*usable)(void);
@@ -29,7 +30,7 @@ static bool always(void)
 }
 
 #if defined(__x86_64__)
-/* Asked directly: not every compiler's __builtin_cpu_supports knows the name. */
+/* CPUID is asked directly: not every compiler's __builtin_cpu_supports knows this name. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -106,8 +107,8 @@ static bool is_source(const struct tt_reduce *r, const void *p)
     return false;
 }
 
-/* Streams need destinations that reach a cache line's start at the same element, and lines that
- * loading has not cached anyway. */
+/* Streaming stores need destinations that are aligned alike (they reach the start of a cache
+ * line at the same element), and lines that loading has not brought into the cache anyway. */
 static bool can_stream(const struct tt_reduce *r)
 {
     const size_t elem = elem_bytes(r->dtype);
@@ -121,8 +122,8 @@ static bool can_stream(const struct tt_reduce *r)
     return true;
 }
 
-/* One source and no division: the bits move as they are, signalling NaNs too. True when nothing is
- * left to do. */
+/* One source and no division: the bits are copied as they are, including signalling NaNs.
+ * Returns true when nothing is left to do; otherwise r has become a copy of bytes. */
 static bool copied(struct tt_reduce *r)
 {
     r->count *= elem_bytes(r->dtype);
@@ -158,11 +159,12 @@ void tt_kernel_reduce_run(const struct tt_reduce *reduce)
         tt_kernel_user(&r);
         return;
     }
+    /* Bits do not depend on the element size: one kernel, that of bytes, serves all types. */
     if (is_bitwise(r.redop)) {
         r.count *= elem_bytes(r.dtype);
         r.dtype = TUTTI_U8;
     }
-    assert(current()->level->fn[r.dtype][r.redop]); /* tt_redop_fits was asked */
+    assert(current()->level->fn[r.dtype][r.redop]); /* callers have asked tt_redop_fits */
     current()->level->fn[r.dtype][r.redop](&r);
 }
 

@@ -5,7 +5,7 @@
 
 #include "kernel/kernel.h"
 
-/* Runs *r as it stands; here `nontemporal` is no longer a wish: kernel.c leaves it on only where
+/* Runs *r as it is. `nontemporal` is no longer a wish here: kernel.c leaves it set only where
  * streaming is possible and pays. */
 typedef void tt_kernel_fn(const struct tt_reduce *r);
 

@@ -1,6 +1,6 @@
 /* ops.h - inside src/kernel: the kernels of one data type (TYPE, ELEM_BYTES), included once per
- * type by table.h. Which ones follows from ARITH_OPS, ORDER_OPS, BIT_OPS and TRUTH_OPS, which are 0
- * or 1. AVG runs SUM's. */
+ * type by table.h. ARITH_OPS, ORDER_OPS, BIT_OPS and TRUTH_OPS (0 or 1) select them. AVG uses
+ * SUM's. */
 #if ARITH_OPS
 #define OP SUM
 #include "kernel/walk.h"

@@ -1,5 +1,5 @@
-/* quad.h - inside src/kernel: moving vectors between memory and registers, the same for every data
- * type. */
+/* quad.h - inside src/kernel: moves vectors between memory and registers; the same for every
+ * data type. */
 #ifndef TT_KERNEL_QUAD_H
 #define TT_KERNEL_QUAD_H
 
@@ -16,10 +16,11 @@ struct bits {
     vec a, b, c, d;
 };
 
-/* the number of sources a loop is compiled for: any, or at most so many */
+/* the number of sources that a loop is compiled for: any number, or a fixed one of at most MOST */
 enum { ANY = 0, MOST = 8 };
 
-/* Copies of the first pointers: the compiler must assume that stores change the caller's array. */
+/* Copies of the first source pointers: without them the compiler must assume that stores change
+ * the caller's array, and would load the pointers again. */
 struct sources {
     const char *p[MOST];
 };
@@ -69,13 +70,13 @@ INLINE void quad_store(struct bits v, char *to, bool stream)
 }
 
 #ifndef TT_OWN_PART
-/* Where `size` bytes that begin at byte i of a word in memory lie in the word in a register. */
+/* The shift, in a register, of `size` bytes that begin at byte i of a word in memory. */
 INLINE unsigned bit_of(size_t i, size_t size)
 {
     return (unsigned)(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 8 * i : 64 - 8 * (i + size));
 }
 
-/* n < 8 bytes, from the word's first on. */
+/* Loads n < 8 bytes into the beginning of a word, by parts of 4, 2 and 1: never beyond the end. */
 INLINE uint64_t load_few(const char *from, size_t n)
 {
     uint32_t four = 0;
@@ -112,7 +113,7 @@ INLINE void store_few(char *to, uint64_t w, size_t n)
         to[i] = (char)(w >> bit_of(i, 1));
 }
 
-/* Word i of n bytes, of which `few` is the last, incomplete one. */
+/* Word i of n bytes; `few` is the last, incomplete word. */
 INLINE uint64_t load_word(const char *from, size_t n, size_t i, uint64_t few)
 {
     uint64_t w = i == n / 8 ? few : 0;
@@ -129,9 +130,9 @@ INLINE void store_word(char *to, size_t n, size_t i, uint64_t w)
         store_few(to + 8 * i, w, n % 8);
 }
 
-/* The first n < TT_VEC_BYTES bytes of a vector, the others zero. By words in registers: a vector
- * put together in memory would stall the load behind its stores, which is most of the time of a
- * short message. */
+/* Loads the first n < TT_VEC_BYTES bytes of a vector; the others are zero. It works by words in
+ * registers: assembling the vector in memory would stall the load behind the stores, which is
+ * most of the time of a short message. */
 INLINE vec load_part(const char *from, size_t n)
 {
     const uint64_t few = load_few(from + n / 8 * 8, n % 8);

@@ -1,12 +1,12 @@
-/* table.h - inside src/kernel: all kernels of one instruction set and the table of them.
+/* table.h - inside src/kernel: all kernels of one instruction set, and the table of them.
  *
- * Included last by each instruction set's .c file, which names the table in TT_LEVEL and may bring
- * vec_stream and stream_fence (TT_OWN_STREAM), load_part and store_part (TT_OWN_PART) and f16
- * conversions (TT_OWN_F16). A new data type is three lines and a row here.
+ * Included last by each instruction set's .c file, which names the table in TT_LEVEL and may
+ * provide vec_stream and stream_fence (TT_OWN_STREAM), load_part and store_part (TT_OWN_PART)
+ * and f16 conversions (TT_OWN_F16). A new data type is three lines and a row here.
  *
- * Integers of one width share what does not depend on the sign: sums and products (signed ones are
- * compiled), truth values (unsigned ones). Operations on bits do not even depend on the width:
- * kernel.c runs those of u8 on bytes, and finds no other in the table. */
+ * Integers of one width share what does not depend on the sign: sums and products (compiled for the
+ * signed type), truth values (for the unsigned one). Operations on bits do not even depend on the
+ * width: kernel.c runs those of u8 on bytes, and the table has no others. */
 #ifndef TT_KERNEL_TABLE_H
 #define TT_KERNEL_TABLE_H
 
@@ -66,7 +66,7 @@
 #undef BIT_OPS
 #undef TRUTH_OPS
 
-/* The row of `id`, whose sums and products are those of `arith`. */
+/* The row of `id`; its sums and products are those of `arith`. */
 #define FOUR(id, arith)                                                 \
     [TUTTI_SUM] = run_##arith##_SUM, [TUTTI_PROD] = run_##arith##_PROD, \
     [TUTTI_MIN] = run_##id##_MIN, [TUTTI_MAX] = run_##id##_MAX, [TUTTI_AVG] = run_##arith##_SUM

@@ -1,13 +1,12 @@
 /* user.c - reductions that are functions of the caller's: pair by pair, from left to right.
  *
- * A destination may be any of the sources, and the function must not be asked to write what it
- * still has to read: a block of results is formed in memory of our own and stored when all sources
- * have been read.
+ * A destination may be any of the sources, and the function must not write what it still has to
+ * read: a block of results is formed in our own memory and stored when all sources have been read.
  *
  *     block = src[0] op src[1];  block = block op src[2];  ...;  dst[0..] = block
  *
- * The caller's code may rely on aligned elements, the engine's places are not all aligned: a source
- * that is not is copied first. */
+ * The caller's code may rely on aligned elements, but places of the engine are not always aligned:
+ * an unaligned source is copied first. */
 #include <assert.h>
 #include <stdalign.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 
 enum { BLOCK_BYTES = 4096, PARTS = 3 };
 
-/* What the function may read: n bytes at `from`, in `own` when they are not aligned. */
+/* n bytes that the function may read: at `from`, or a copy in `own` when that is not aligned. */
 static const void *aligned(const char *from, size_t n, size_t elem, char *own)
 {
     if ((uintptr_t)from % elem == 0)

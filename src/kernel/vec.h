@@ -1,11 +1,11 @@
-/* vec.h - inside src/kernel: vectors of TT_VEC_BYTES bytes and what the data types need of them.
+/* vec.h - inside src/kernel: vectors of TT_VEC_BYTES bytes, and what the data types need of them.
  *
  * Included once by each instruction set's .c file, which defines TT_VEC_BYTES first. A `vec` is
  * bits; arithmetic casts it to lanes.
  *
  * The bits of a result must not depend on the instruction set, nor on which operand came first
- * (ranks that combine in mirrored order must agree). IEEE arithmetic gives both except for the
- * payload of NaNs and the sign of min(-0, +0), therefore:
+ * (ranks that combine in mirrored order must agree). IEEE arithmetic gives both, except for the
+ * payload of NaNs and the sign of min(-0, +0). Therefore:
  *   every NaN result is the one quiet NaN (f32 0x7fc00000, f64 0x7ff8..., f16 0x7e00, bf16 0x7fc0);
  *   -0 is less than +0.
  */
@@ -61,8 +61,8 @@ typedef int64_t i64s VECTOR_OF;
 #define IS_FLOAT(t)  ((t) == TUTTI_F32 || (t) == TUTTI_F64 || IS_HALF(t))
 #define SIGN_BITS(t) ((vec){0} + ((t) == TUTTI_F64 ? 0x8000000000000000u : 0x8000000080000000u))
 
-/* A vector of elements while it is being combined. f16 and bf16 are two vectors of f32, the others
- * only use lo. */
+/* A vector of elements while it is being combined. f16 and bf16 take two vectors of f32; the
+ * others use only lo. */
 struct acc {
     vec lo, hi;
 };
@@ -73,7 +73,7 @@ INLINE vec pick(vec mask, vec v, vec otherwise)
     return (v & mask) | (otherwise & ~mask);
 }
 
-/* The last act on a float: divides when divisor > 1, and gives NaNs their bits. */
+/* The last step for floats: divides when divisor > 1, and makes every NaN the quiet NaN. */
 INLINE vec f32_finish(vec v, uint32_t divisor)
 {
     if (divisor > 1)

@@ -8,9 +8,9 @@
  *      | edge    | quad | quad | quad | quad | ...  | edge       |
  *
  * A quad is loaded from every source once, combined in registers, and stored to every destination,
- * all loads before all stores: that is what lets a destination be a source. The edges go one vector
- * at a time, the last one in part. Every condition on TYPE and OP is a constant, and so is `known`
- * after inlining: what is left is straight code. */
+ * all loads before all stores: this lets a destination be a source. The edges go one vector at a
+ * time, the last one in part. Every condition on TYPE and OP is a constant, and so is `known` after
+ * inlining: straight code remains. */
 #define PASTE(f, type, op)  f##_##type##_##op
 #define EXPAND(f, type, op) PASTE(f, type, op)
 #define NAME(f)             EXPAND(f, TYPE, OP)
@@ -20,8 +20,8 @@
 #define R                   MAKE(TUTTI_, OP)
 #define ARITH               MAKE(ARITH_, TYPE)
 #define ORDER               MAKE(ORDER_, TYPE)
-/* Sums that memory bounds have straight code for 3, 4 and 8 sources too; f16 converted in software
- * is not one. */
+/* Sums that are limited by memory also have straight code for 3, 4 and 8 sources; f16 that is
+ * converted in software is not among them. */
 #define STRAIGHT (R == TUTTI_SUM && IS_FLOAT(T) && (T != TUTTI_F16 || HAS_F16))
 
 INLINE struct acc NAME(widen)(vec v)
@@ -33,7 +33,7 @@ INLINE struct acc NAME(widen)(vec v)
     return (struct acc){v, v};
 }
 
-/* Averages of integers have a way of their own (average.c): here only floats are divided. */
+/* Averages of integers are computed in average.c: here only floats are divided. */
 INLINE vec NAME(finish)(vec v, uint32_t divisor)
 {
     if (T == TUTTI_F64)
@@ -50,8 +50,8 @@ INLINE vec NAME(narrow)(struct acc a, uint32_t divisor)
     return T == TUTTI_F16 ? f16_narrow(a) : bf16_narrow(a);
 }
 
-/* The smaller one; where neither is smaller the bits of both, which is the value itself, -0 from
- * two zeros, and a NaN from a NaN. */
+/* The smaller one. When neither is smaller, the OR of both: the value itself, -0 for two zeros,
+ * a NaN for a NaN. */
 INLINE vec NAME(lesser)(vec a, vec b)
 {
     return (a & ~(vec)((ORDER)b < (ORDER)a)) | (b & ~(vec)((ORDER)a < (ORDER)b));
@@ -65,13 +65,13 @@ INLINE vec NAME(greater)(vec a, vec b)
     return pick((vec)((ORDER)a < (ORDER)b), b, a);
 }
 
-/* Truth values: all bits of a lane that is not 0. */
+/* Truth values: all bits of every lane that is not 0. */
 INLINE vec NAME(truth)(vec v)
 {
     return (vec)((ARITH)v != 0);
 }
 
-/* The lower bit of every lane, so that a truth value is 1. */
+/* Keeps the lowest bit of every lane, so that a truth value is 1. */
 INLINE vec NAME(as_one)(vec v)
 {
     return v & (vec)((ARITH){0} + 1);
@@ -169,7 +169,8 @@ INLINE struct bits NAME(quad_narrow)(struct quad q, uint32_t divisor)
                          NAME(narrow)(q.c, divisor), NAME(narrow)(q.d, divisor)};
 }
 
-/* Whole quads of [off, end) from `known` sources (ANY: r->nsrc); returns where it stopped. */
+/* Whole quads of [off, end) from `known` sources (ANY: r->nsrc); returns where it stopped.
+ * Invariant: everything before off is stored. */
 INLINE size_t NAME(quads)(const struct tt_reduce *r, uint32_t known, size_t off, size_t end)
 {
     const struct sources s = first_sources(r, known);
@@ -200,8 +201,8 @@ INLINE size_t NAME(quads_by_count)(const struct tt_reduce *r, size_t off, size_t
     return NAME(quads)(r, ANY, off, end);
 }
 
-/* [off, end) one vector at a time, the last one in part; lanes beyond the end hold zeros and are
- * dropped. */
+/* [off, end) one vector at a time, the last one in part. Lanes beyond the end hold zeros and are
+ * not stored. */
 static void NAME(edge)(const struct tt_reduce *r, size_t off, size_t end)
 {
     while (off < end) {
@@ -221,7 +222,7 @@ static void NAME(run)(const struct tt_reduce *r)
     const size_t end = r->count * ELEM_BYTES;
     size_t off = 0;
     if (r->nontemporal) {
-        off = -(uintptr_t)r->dst[0] & 63; /* streams fill whole cache lines */
+        off = -(uintptr_t)r->dst[0] & 63; /* streams begin at a cache line */
         NAME(edge)(r, 0, off);
     }
     off = NAME(quads_by_count)(r, off, end);
