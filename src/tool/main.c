@@ -1,5 +1,9 @@
 /* main.c - the program `tutti`: finds the command in the table, parses its options, runs it. A new
- * command is one line here. */
+ * command is one line here; it may live in any module above the library (cli, launch, repro).
+ *
+ *     argv -> --help, --version -> command -> its --help -> options -> run -> exit status
+ *
+ * Exit status: CLI_OK, CLI_NO or CLI_USAGE (cli.h). */
 #include "cli/cli.h"
 #include "launch/launch.h"
 #include "repro/repro.h"
@@ -7,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* In the order of tutti --help: from the network to the job. */
 static const struct cli_command *const commands[] = {
     &cli_topo,    &cli_algos,     &cli_plan,      &cli_verify, &cli_bound, &cli_explain,
     &cli_compare, &cli_sim,       &launch_run,    &cli_bench,  &cli_probe, &launch_lab,
@@ -21,6 +26,7 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
+/* Prints the complaint with similar names; returns the exit status. */
 static int unknown_command(const char *name)
 {
     const char *names[NCOMMANDS];
@@ -56,6 +62,7 @@ int main(int argc, char **argv)
     const struct cli_command *c = find_command(argv[1]);
     if (!c)
         return unknown_command(argv[1]);
+    /* Before parsing: --help must work on a command line that is otherwise wrong. */
     if (cli_asks_help(c, argc - 2, argv + 2)) {
         cli_help(c, stdout);
         return cli_finish(CLI_OK);
