@@ -1,6 +1,8 @@
-/* types.h - the vocabulary shared by every part of Tutti: status codes, data types, reductions, collectives.
+/* types.h - the vocabulary of every part of Tutti: status codes, data types, reductions,
+ * collectives.
  *
- * All lists are X-macros: the names printed by the tool, checked by the parsers and written in the docs come from here. */
+ * All lists are X-macros: the names that the tool prints, that the parsers check and that the
+ * documents list come from here. */
 #ifndef TUTTI_TYPES_H
 #define TUTTI_TYPES_H
 
@@ -11,8 +13,8 @@
 extern "C" {
 #endif
 
-/* 0 is success, +1 "in progress", negative values are grouped by what must be rebuilt:
- * -1.. the argument, -20.. the plan, -40.. the connection, -60.. the job. */
+/* 0 is success, +1 "in progress"; negative values are grouped by what must be made anew: -1..
+ * the argument, -20.. the plan, -40.. the connection, -60.. the job. */
 #define TUTTI_STATUS_LIST(X)                                  \
     X(OK, 0, "success")                                       \
     X(IN_PROGRESS, 1, "in progress")                          \
@@ -39,14 +41,15 @@ typedef int tutti_status;
 enum { TUTTI_STATUS_LIST(TUTTI_STATUS_ENUM) };
 #undef TUTTI_STATUS_ENUM
 
-/* What went wrong, in words for a person. Callers pass one by address; it is written only on failure. */
+/* A failure, in words for people. Callers pass the address of one; it is written only on
+ * failure. */
 struct tutti_error {
     tutti_status status;
     char text[504];
 };
 
-/* Data types: name, bytes per element. Opaque elements can be moved, and reduced by functions of the caller's
- * own (tutti_redop_create); what they hold is the caller's business. */
+/* Data types: name, bytes per element. Opaque elements can be moved, and reduced by functions of
+ * the caller (tutti_redop_create); their contents mean nothing to the library. */
 #define TUTTI_DTYPE_LIST(X)     \
     X(F32, "f32", 4)            \
     X(F64, "f64", 8)            \
@@ -71,14 +74,15 @@ typedef enum {
 } tutti_dtype;
 
 /* Reductions of the contributions of all ranks.
- *   sum, prod   floating point as in IEEE 754, f16 and bf16 held in f32; integers wrap modulo 2^bits
+ *   sum, prod   floating point as in IEEE 754, f16 and bf16 held in f32; integers wrap modulo
+ *               2^bits
  *   min, max    NaN if any contribution is NaN; -0 is less than +0
- *   avg         the sum divided by the number of ranks. Integers: of the exact sum, which does not wrap, rounded toward
- *               zero (as C divides); only algorithms that form the whole sum in one place do that (direct, oneshot),
- *               others are refused
+ *   avg         the sum divided by the number of ranks. Integers: the exact sum, which does not
+ *               wrap, is divided and rounded toward zero (as C divides); only algorithms that form
+ *               the whole sum in one place do that (direct, oneshot), others are refused
  *   band, bor, bxor   bit by bit; integers only
- *   land, lor, lxor   1 where all, some, or an odd number of contributions are not 0, else 0 (of one rank alone: its
- *                     own contribution); integers only */
+ *   land, lor, lxor   1 where all, some, or an odd number of contributions are not 0, else 0 (with
+ *                     one rank: its own contribution); integers only */
 #define TUTTI_REDOP_LIST(X) \
     X(SUM, "sum")           \
     X(PROD, "prod")         \
@@ -96,13 +100,15 @@ typedef enum {
     TUTTI_REDOP_LIST(TUTTI_REDOP_ENUM)
 #undef TUTTI_REDOP_ENUM
         TUTTI_REDOP_COUNT,
-    TUTTI_REDOP_LARGEST = 0x7fffffff /* what tutti_redop_create gives lies between these two */
+    TUTTI_REDOP_LARGEST = 0x7fffffff /* values of tutti_redop_create lie between these two */
 } tutti_redop;
 
-/* A reduction of the caller's own: out[i] = left[i] op right[i] for i < count. out is the same memory as left or as right,
- * or apart from both. */
-typedef void tutti_redop_fn(void *ctx, const void *left, const void *right, void *out, size_t count);
+/* A reduction of the caller's own: out[i] = left[i] op right[i] for i < count. out is the same
+ * memory as left or right, or separate from both. */
+typedef void tutti_redop_fn(void *ctx, const void *left, const void *right, void *out,
+                            size_t count);
 
+/* Collectives: name as the tool and the files spell it. */
 #define TUTTI_COLL_LIST(X)              \
     X(ALLREDUCE, "allreduce")           \
     X(REDUCE_SCATTER, "reduce-scatter") \

@@ -45,8 +45,7 @@ uint32_t tt_odd_rank(const uint64_t *prints, uint32_t n)
     uint32_t odd = 0, fewest = count_like(prints, n, prints[0]);
     for (uint32_t r = 1; r < n; r++) {
         uint32_t like = prints[r] == prints[odd] ? fewest : count_like(prints, n, prints[r]);
-        /* Among groups of one size, prefer one without rank 0: rank 0 is most often the
-         * reference. */
+        /* Among groups of one size, one without rank 0 is preferred. */
         if (like < fewest ||
             (like == fewest && prints[odd] == prints[0] && prints[r] != prints[0])) {
             odd = r;

@@ -58,8 +58,7 @@ static bool is_known(const char *name)
     return false;
 }
 
-/* Searches the whole environment for each i: called only when a communicator opens, and by
- * doctor. */
+/* Goes through the environment again for each i: nothing is remembered between calls. */
 bool tt_variable_unknown(size_t i, struct tt_unknown_variable *ret)
 {
     const char *names[countof(variables)];
