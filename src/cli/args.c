@@ -33,6 +33,7 @@ static const struct cli_option *option_named(const struct cli_command *c, const 
     return NULL;
 }
 
+/* Options without a short form have letter 0, which no word can name. */
 static const struct cli_option *option_lettered(const struct cli_command *c, char letter)
 {
     const struct cli_option *o;
@@ -179,11 +180,13 @@ const char *cli_value(const struct cli_args *a, const char *name)
     return NULL;
 }
 
+/* A flag is stored with the value "", so that it is found like any other option. */
 bool cli_flag(const struct cli_args *a, const char *name)
 {
     return cli_value(a, name) != NULL;
 }
 
+/* All of it comes from the command's table: synopsis, summary, details, options, examples. */
 void cli_help(const struct cli_command *c, FILE *out)
 {
     fprintf(out, "usage: tutti %s\n\n%s\n", c->synopsis, c->summary);
@@ -192,6 +195,7 @@ void cli_help(const struct cli_command *c, FILE *out)
     fprintf(out, "\noptions:\n");
     const struct cli_option *o;
     for (size_t i = 0; (o = option_at(c, i)); i++) {
+        /* The letter's column is kept free for options that have none. */
         char left[64];
         snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : "",
                  o->letter ? o->letter : ' ', o->letter ? ", " : "   ", o->name, o->arg ? " " : "",

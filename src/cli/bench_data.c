@@ -57,6 +57,7 @@ static void put_whole(size_t bytes, void *base, size_t i, uint64_t v)
     }
 }
 
+/* Writes v as element i in the bits of type t. */
 static void bench_data_put(tutti_dtype t, void *base, size_t i, double v)
 {
     switch (t) {
@@ -141,6 +142,7 @@ static bool has_blocks(tutti_coll c)
            c == TUTTI_SCATTER || c == TUTTI_ALL_TO_ALL;
 }
 
+/* Elements of the input: the whole vector for collectives that distribute it, else `count`. */
 size_t cli_bench_in_elems(const struct bench_problem *p)
 {
     bool whole =
@@ -148,6 +150,7 @@ size_t cli_bench_in_elems(const struct bench_problem *p)
     return whole ? p->count * p->ranks : p->count;
 }
 
+/* Elements of the output: one block, or the whole vector for collectives that collect it. */
 size_t cli_bench_out_elems(const struct bench_problem *p)
 {
     bool block =
@@ -155,6 +158,7 @@ size_t cli_bench_out_elems(const struct bench_problem *p)
     return block ? p->count : p->count * p->ranks;
 }
 
+/* The input of this rank; every rank has the same length. */
 void cli_bench_fill(const struct bench_problem *p, void *in)
 {
     size_t n = cli_bench_in_elems(p);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+/* Monotonic, so that a change of the system's time does not enter a measurement. */
 static double now_us(void)
 {
     struct timespec t;
@@ -33,6 +34,7 @@ static double bus_factor(const struct bench_problem *p)
     }
 }
 
+/* All-to-all has no call in place, and a barrier no buffers. */
 bool cli_bench_runs_in_place(tutti_coll coll)
 {
     return coll != TUTTI_ALL_TO_ALL && coll != TUTTI_BARRIER;
@@ -64,6 +66,7 @@ static struct buffers buffers_of(const struct bench *b, bool in_place)
     }
 }
 
+/* One call of the measured collective. Rooted ones have root 0. */
 static tutti_status call(const struct bench *b, const struct buffers *x)
 {
     const struct bench_problem *p = &b->p;

@@ -21,11 +21,13 @@ struct seat {
     char host[HOST_BYTES];
 };
 
+/* A barrier has neither sizes nor bandwidths: its columns say so. */
 static bool is_barrier(const struct bench *b)
 {
     return b->p.coll == TUTTI_BARRIER;
 }
 
+/* The reduction's name, or "none" for collectives that do not reduce. */
 static const char *redop_of(const struct bench *b)
 {
     tutti_coll c = b->p.coll;
@@ -80,6 +82,7 @@ static void print_seats(const struct bench *b, const struct seat *all)
 
 /* ---- the head ---- */
 
+/* Words of the headline. */
 static const char *mem_words(const struct bench *b)
 {
     return b->mem_tutti ? "tutti_mem_alloc'd" : "malloc'd";
@@ -115,6 +118,7 @@ static void print_columns(const struct bench *b, const char *fmt, const char *co
             printf(fmt, words[0], words[1], words[2], words[3]);
 }
 
+/* Three lines: the two ways, the names of the columns, their units. */
 static void print_titles(const struct bench *b)
 {
     static const char *const names[] = {"time", "algbw", "busbw", "#wrong"}, *const units[] = {
@@ -132,6 +136,7 @@ static void print_titles(const struct bench *b)
     printf("   (us)\n");
 }
 
+/* The first lines of the table. A note follows when the speeds were measured on a busy machine. */
 static void text_head(struct bench *b, const struct tutti_speeds *s)
 {
     char guard[64];
@@ -189,6 +194,7 @@ tutti_status cli_bench_print_head(struct bench *b)
 
 /* ---- rows ---- */
 
+/* A number, or null when it is not known. */
 static void json_real_if(struct tutti_json *j, const char *key, bool known, double v)
 {
     if (known)
@@ -229,6 +235,7 @@ static void json_row(const struct bench *b, const struct bench_row *r)
     tutti_json_end(b->json);
 }
 
+/* The four columns of one measurement. */
 static void print_time(const struct bench *b, const struct bench_time *t)
 {
     char algbw[24] = "N/A", busbw[24] = "N/A", wrong[24] = "N/A";
@@ -245,6 +252,7 @@ static void print_time(const struct bench *b, const struct bench_time *t)
     printf(" %11.2f %8s %8s %6s", t->time_us, algbw, busbw, wrong);
 }
 
+/* Flushed, so that a row is seen when it is measured, not when a buffer is full. */
 static void text_row(const struct bench *b, const struct bench_row *r)
 {
     printf("%12llu %12llu %8s %6s", (unsigned long long)r->bytes,

@@ -6,6 +6,7 @@
 
 static const struct cli_option *const options[] = {cli_json_options, NULL};
 
+/* One element of the array: everything that the table says about an algorithm. */
 static void print_json(struct tutti_json *j, const struct tutti_algo_info *al)
 {
     tutti_json_object(j, NULL);
@@ -31,6 +32,7 @@ static void print_json(struct tutti_json *j, const struct tutti_algo_info *al)
     tutti_json_end(j);
 }
 
+/* Name and description, then indented what it needs, what it offers, and its options. */
 static void print_text(const struct tutti_algo_info *al)
 {
     printf("%-19s %s\n%-19s needs %s\n%-19s offers", al->name, al->desc, "", al->needs, "");

@@ -85,6 +85,7 @@ static int parse_places(struct bench *b)
 
 enum { MOST_CALLS = 100000 }; /* per size: a mistyped number should not take days */
 
+/* Numbers that parse but make no sense together. */
 static int check_counts(const struct bench *b)
 {
     const struct cli_args *a = b->a;
@@ -115,6 +116,7 @@ static int check_plan_ranks(const struct bench *b)
     return 0;
 }
 
+/* Fills *b from the command line. Everything is checked before ranks are started or meet. */
 static int bench_parse(struct bench *b)
 {
     const struct cli_args *a = b->a;
@@ -203,6 +205,7 @@ static tutti_status bench_buffers(struct bench *b, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* A call of the library failed: its reason is the communicator's last error. Returns CLI_NO. */
 static int call_failed(const struct bench *b)
 {
     cli_bad(b->a, "%s", tutti_comm_last_error(b->comm)->text);
@@ -273,6 +276,7 @@ static int run_rows(struct bench *b)
     return b->wrong ? CLI_NO : code;
 }
 
+/* One rank of the job: opens the communicator, measures, and frees everything in any case. */
 static int run_rank(struct bench *b)
 {
     struct tutti_error err;
@@ -307,6 +311,8 @@ static int run_rank(struct bench *b)
     return code;
 }
 
+/* Outside a job the ranks are started by replacing this process: cli_start_ranks does not
+ * return. */
 static int bench_run(const struct cli_args *a)
 {
     struct bench b = {.a = a};

@@ -60,6 +60,7 @@ static void json_parts(struct tutti_json *j, const struct tutti_topo *t,
     tutti_json_end(j);
 }
 
+/* The best bound at the top level, then all kinds, then the certificates as data. */
 static void print_json(const struct tutti_topo *t, const struct tutti_bound *b)
 {
     struct tutti_json *j = tutti_json_open(stdout);
@@ -86,6 +87,8 @@ static void print_json(const struct tutti_topo *t, const struct tutti_bound *b)
     tutti_json_close(j);
 }
 
+/* The best bound first; then a line per kind, with * at the best. Kinds that do not apply say
+ * why. */
 static void print_text(const struct tutti_bound *b)
 {
     struct tutti_bound_info i;

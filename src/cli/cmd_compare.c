@@ -142,6 +142,7 @@ static int plan(const struct cli_args *a, const struct comparison *c, size_t net
     return 0;
 }
 
+/* Plans every network for every size; the longest part of the command, hence the progress line. */
 static int plan_all(const struct cli_args *a, struct comparison *c)
 {
     struct cli_progress progress;
@@ -157,6 +158,7 @@ static int plan_all(const struct cli_args *a, struct comparison *c)
     return code;
 }
 
+/* Time x cost, the second measure; NaN when the network refuses. */
 static double time_cost(const struct comparison *c, size_t s, size_t n)
 {
     return c->entry[s][n].us * c->network[n].cost;
@@ -180,6 +182,7 @@ static size_t best(const struct comparison *c, size_t s, bool by_cost)
 
 /* ---- answers ---- */
 
+/* The networks with their costs, once; rows refer to them by spec. */
 static void json_networks(struct tutti_json *j, const struct comparison *c)
 {
     tutti_json_array(j, "networks");
@@ -196,6 +199,7 @@ static void json_networks(struct tutti_json *j, const struct comparison *c)
     tutti_json_end(j);
 }
 
+/* One row: a network at a size, and whether it is the best of that size by either measure. */
 static void json_entry(struct tutti_json *j, const struct comparison *c, size_t s, size_t n)
 {
     const struct entry *e = &c->entry[s][n];
@@ -254,6 +258,7 @@ static void print_entry(const struct comparison *c, size_t s, size_t n, int widt
            cost, best(c, s, true) == n ? "*" : "");
 }
 
+/* Networks of different sizes are compared with a warning: they do different work. */
 static bool same_ranks(const struct comparison *c)
 {
     for (size_t n = 1; n < c->networks; n++)
@@ -351,6 +356,7 @@ static int compare_compare(const struct cli_args *a, struct comparison *c, struc
     return CLI_OK;
 }
 
+/* The comparison is freed in any case; an unfinished picture is removed. */
 static int compare_run(const struct cli_args *a)
 {
     struct comparison *c = calloc(1, sizeof *c);

@@ -56,6 +56,7 @@ static void doctor_resolve(const struct doctor *d, const struct tutti_variable *
     *ret_origin = d->me.origin;
 }
 
+/* All known variables with value, origin and meaning; unknown ones with similar names. */
 static void print_variables(const struct doctor *d)
 {
     struct tutti_variable v;
@@ -71,6 +72,7 @@ static void print_variables(const struct doctor *d)
         printf("  %-19s %-22s %-9s %s\n", u.name, "?", "unknown", u.near);
 }
 
+/* The same as JSON, with the defaults. */
 static void json_variables(const struct doctor *d, struct tutti_json *j)
 {
     struct tutti_variable v;
@@ -117,6 +119,7 @@ static void look_here(struct doctor *d)
     }
 }
 
+/* This host and its checks. FAILS in capitals when nothing can replace it. */
 static void print_here(const struct doctor *d)
 {
     const struct tutti_host *h = &d->host;
@@ -159,6 +162,7 @@ static void json_here(const struct doctor *d, struct tutti_json *j)
 
 /* ---- the whole ---- */
 
+/* The problems come last, where they are seen. */
 static void print_all(const struct doctor *d)
 {
     print_variables(d);

@@ -51,6 +51,7 @@ static double stay_us(const struct explained *x)
     return find_stay(x, &c) && !c.refused && !c.skipped ? c.predicted_us : (double)NAN;
 }
 
+/* The plan of the network as described, and what its winner would take after the change. */
 static void json_before(struct tutti_json *j, const struct explained *x)
 {
     struct tutti_candidate stay;
@@ -64,6 +65,7 @@ static void json_before(struct tutti_json *j, const struct explained *x)
     tutti_json_end(j);
 }
 
+/* One line that compares both plans; it mentions the old winner only when it is not the new one. */
 static void print_before(const struct explained *x)
 {
     char a[64], b[64];
@@ -84,6 +86,7 @@ static void print_before(const struct explained *x)
     printf("\n");
 }
 
+/* All candidates in table order; without a price the numbers are null and `why` has the reason. */
 static void json_candidates(struct tutti_json *j, const struct tutti_plan *p)
 {
     struct tutti_candidate c;
@@ -109,6 +112,7 @@ static void json_candidates(struct tutti_json *j, const struct tutti_plan *p)
     tutti_json_end(j);
 }
 
+/* The winners by size: ranges with their algorithm and the times at both ends. */
 static void json_envelope(struct tutti_json *j, const struct tutti_envelope_piece *e, size_t n)
 {
     tutti_json_array(j, "envelope");
@@ -158,6 +162,7 @@ static int by_time(const void *x, const void *y)
     return a->predicted_us < b->predicted_us ? -1 : 1;
 }
 
+/* A table by predicted time, with * at the winner. 64 is far more than there are algorithms. */
 static void print_candidates(const struct tutti_plan *p, const char *winner)
 {
     struct tutti_candidate all[64];
@@ -191,6 +196,7 @@ static bool beaten(const struct tutti_plan *p, double predicted_us)
     return lower;
 }
 
+/* The bound, the candidates, the winner, and why a cheaper candidate may not have won. */
 static void print_text(const struct explained *x)
 {
     const struct tutti_plan *p = x->p;

@@ -18,6 +18,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
+/* The library's own table, as text or JSON. */
 static int list_formats(bool json)
 {
     struct tutti_export_info f;
@@ -59,6 +60,7 @@ static int join_options(const struct cli_args *a, char *list, size_t cap)
     return 0;
 }
 
+/* Reads, proves, writes. The library removes a file that it could not finish. */
 static int run(const struct cli_args *a)
 {
     struct tutti_schedule *s = NULL;

@@ -23,6 +23,7 @@ static const struct cli_option *const options[] = {cli_topo_options,
                                                    cli_json_options,
                                                    NULL};
 
+/* The summary as JSON, with the candidates that the planning budget did not reach. */
 static void print_json(const struct tutti_plan *p, const struct tutti_plan_info *i)
 {
     struct tutti_candidate c;
@@ -57,6 +58,7 @@ static void print_json(const struct tutti_plan *p, const struct tutti_plan_info 
     tutti_json_close(j);
 }
 
+/* Two lines: what the schedule is made of, and its time against the bound. */
 static void print_text(const struct tutti_plan_info *i)
 {
     char a[64], b[64];

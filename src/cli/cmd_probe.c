@@ -30,6 +30,7 @@ static void print_rate(FILE *out, double rate, bool at_least)
     fprintf(out, " %s%14s", at_least ? ">" : " ", rate > 0 ? buf : "-");
 }
 
+/* A table of hosts, and of groups when there is more than one. */
 static void print_hosts(const struct tutti_probe *p, const struct tutti_probe_info *info, FILE *out)
 {
     struct tutti_probe_host h;
@@ -73,6 +74,7 @@ static void print_confidence(const struct tutti_probe_info *i, FILE *out)
         fprintf(out, "confidence not known: no pair was measured alone\n");
 }
 
+/* The headline with the confidence, the table, then the findings, a sentence each. */
 static void print_report(const struct tutti_probe *p, FILE *out)
 {
     struct tutti_probe_info info;
@@ -134,6 +136,7 @@ static void json_groups(struct tutti_json *j, const struct tutti_probe *p)
     tutti_json_end(j);
 }
 
+/* Pairs that were not measured are left out. */
 static void json_pairs(struct tutti_json *j, const struct tutti_probe *p)
 {
     struct tutti_probe_pair x;
@@ -206,6 +209,7 @@ static int probe_answer(const struct cli_args *a, const struct tutti_probe *p)
     return CLI_OK;
 }
 
+/* One rank: all measure, rank 0 answers. A failure of the measurement is CLI_NO on every rank. */
 static int run_rank(const struct cli_args *a, uint64_t budget_us)
 {
     struct tutti_error err;

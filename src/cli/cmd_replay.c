@@ -67,6 +67,7 @@ static int check_policy(const struct cli_args *a)
     return cli_bad(a, "no policy '%.64s'%s%s", policy, *near ? "; " : "", near);
 }
 
+/* Fills *r. Zero fields of the trainer's options mean its defaults. */
 static int replay_parse(struct replay *r)
 {
     const struct cli_args *a = r->a;
@@ -140,6 +141,7 @@ static void print_json(const struct replay *r, const struct replay_row *rows, si
     tutti_json_close(j);
 }
 
+/* The model and the compute times, then what the columns mean. */
 static void print_head(const struct replay *r)
 {
     struct tutti_model_info info;
@@ -159,6 +161,7 @@ static void print_head(const struct replay *r)
            "/ideal", "model", "/model", "buckets");
 }
 
+/* A row as soon as its policy is measured. Exposed time below 0 is noise and shown as 0. */
 static void print_row(const struct replay_row *x)
 {
     char step[32], exposed[32], ideal[32], model[32];

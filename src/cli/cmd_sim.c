@@ -30,6 +30,7 @@ struct answer {
     const char *algo;
 };
 
+/* The result of level step; the other levels are reported by sim_report.c. */
 static void print_json(const struct answer *x, const struct tutti_topo *t)
 {
     char link[160];
@@ -61,6 +62,7 @@ static void print_json(const struct answer *x, const struct tutti_topo *t)
     tutti_json_close(j);
 }
 
+/* The time with its parts, the busiest link, and the bound. */
 static void print_text(const struct answer *x, const struct tutti_topo *t)
 {
     char a[64], b[64], c[64], d[64], e[64], link[160];
@@ -360,6 +362,8 @@ static int sim_simulate(const struct cli_args *a, const struct tutti_topo *t, en
     return code;
 }
 
+/* Everything that all levels share comes first: outputs that signals remove, the limit of
+ * memory, the network without the cables of --down. */
 static int sim_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;

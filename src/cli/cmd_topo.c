@@ -36,6 +36,7 @@ static void floor_json(struct tutti_json *j, const struct tutti_topo_floor *f)
     tutti_json_end(j);
 }
 
+/* All properties; the hash as text, because many JSON readers hold numbers as doubles. */
 static void print_json(const struct tutti_topo_info *i, const struct tutti_topo_floor *f)
 {
     struct tutti_json *j = tutti_json_open(stdout);
@@ -76,6 +77,7 @@ static void print_range(const char *what, const char *lo, const char *hi)
         printf("%-10s %s\n", what, lo);
 }
 
+/* One property per line; ranges only where the links differ. */
 static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_floor *f)
 {
     char a[64], b[64];
@@ -123,6 +125,7 @@ static void topo_describe(const struct cli_args *a, const struct tutti_topo *t,
         print_text(i, &floor);
 }
 
+/* The library's own table of kinds, as text or JSON. */
 static int list_kinds(bool json)
 {
     struct tutti_topo_kind_info k;

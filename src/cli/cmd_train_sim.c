@@ -130,6 +130,7 @@ static int get_cycle(const struct cli_args *a, struct tutti_trainsim_options *o)
     return text && o->cycle_ps == 0 ? cli_bad(a, "--cycle: 0 is too small") : 0;
 }
 
+/* Fills the simulator's options; zero fields mean its defaults. */
 static int get_options(const struct cli_args *a, struct tutti_trainsim_options *o)
 {
     *o = (struct tutti_trainsim_options){.fusion = cli_value(a, "fusion"),
@@ -223,6 +224,7 @@ static int train_sim_deliver(const struct cli_args *a, const struct train_sim_an
     return CLI_OK;
 }
 
+/* All outputs or the exit code; the caller drops what was opened. */
 static int open_outputs(const struct cli_args *a, struct outputs *o)
 {
     int code = cli_output_open(a, "timeline", &o->timeline);
@@ -274,6 +276,7 @@ int cli_train_sim_get_model(const struct cli_args *a, struct tutti_model **ret)
     return code;
 }
 
+/* --list needs neither model nor network and is answered first. */
 static int train_sim_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;

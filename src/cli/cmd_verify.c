@@ -11,6 +11,7 @@
 static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options,
                                                    cli_algo_options, cli_json_options, NULL};
 
+/* The verdict; position and reason only when it is negative. */
 static void print_json(const struct tutti_verdict *v)
 {
     struct tutti_json *j = tutti_json_open(stdout);
@@ -44,6 +45,7 @@ static int say_wrong(const struct cli_args *a, const struct tutti_verdict *v)
     return CLI_NO;
 }
 
+/* One line for a correct plan: its size, and how it was proved. */
 static void print_text(const struct tutti_verdict *v, const struct tutti_schedule_info *i)
 {
     printf("correct: %u rank%s, %llu op%s, %u step%s; %s by %s", v->ranks, v->ranks == 1 ? "" : "s",
@@ -100,6 +102,7 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
     return code;
 }
 
+/* A plan that is not correct was reported by cli_prove already. */
 static int verify_run(const struct cli_args *a)
 {
     struct tutti_schedule *s = NULL;

@@ -117,11 +117,13 @@ static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
     return 0;
 }
 
+/* Only these have --root. */
 static bool is_rooted(tutti_coll c)
 {
     return c == TUTTI_BROADCAST || c == TUTTI_REDUCE || c == TUTTI_GATHER || c == TUTTI_SCATTER;
 }
 
+/* --root and --budget. */
 static int get_numbers(const struct cli_args *a, struct cli_problem *p)
 {
     struct tutti_error err;
@@ -139,6 +141,7 @@ static int get_numbers(const struct cli_args *a, struct cli_problem *p)
     return 0;
 }
 
+/* --size, which a barrier must not have. */
 static int get_size(const struct cli_args *a, struct cli_problem *p)
 {
     struct tutti_error err;
@@ -152,6 +155,7 @@ static int get_size(const struct cli_args *a, struct cli_problem *p)
     return cli_get_count(a, p->bytes, p->o.dtype, &p->o.count);
 }
 
+/* Splits at the first "..", which no size contains. */
 int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min,
                   uint64_t *ret_max)
 {
@@ -223,6 +227,7 @@ void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms)
         printf("; --budget %llus may find a better one\n", (unsigned long long)more_ms / 1000);
 }
 
+/* Monotonic time, for progress lines. */
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -237,6 +242,7 @@ void cli_progress_begin(struct cli_progress *p, const char *what)
 
 const char *cli_time_left(double elapsed_s, double fraction, char *buf, size_t cap)
 {
+    /* The rest takes as long per unit of work as the part that is done. */
     double s = elapsed_s * (1 - fraction) / fraction;
     if (s < 100)
         snprintf(buf, cap, "about %.0f s left", ceil(s));

@@ -24,6 +24,7 @@ static void failed_names(const struct doctor *d, uint32_t failed, char *buf, siz
                 (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ", " : "", d->checks[i].name);
 }
 
+/* Has a check failed that nothing else can replace? */
 static bool needed_failed(const struct doctor *d, uint32_t failed)
 {
     for (size_t i = 0; i < d->nchecks; i++)
@@ -34,6 +35,7 @@ static bool needed_failed(const struct doctor *d, uint32_t failed)
 
 /* ---- for people ---- */
 
+/* A row per rank; the last line compares ranks with cores on the first host. */
 static void print_ranks(const struct doctor *d)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL), hosts = 0, here = 0;
@@ -87,6 +89,7 @@ static void print_matrix(const struct doctor *d)
         printf("  ... and %u more pairs\n", bad - REASONS);
 }
 
+/* The speeds that plans are made with, where they are kept, and whether they are reliable. */
 static void print_speeds(const struct doctor *d)
 {
     const struct tutti_speeds *s = &d->speeds;
@@ -114,6 +117,7 @@ static void print_speeds(const struct doctor *d)
 
 /* ---- JSON ---- */
 
+/* The same as JSON; `failed` names the checks. */
 static void json_ranks(const struct doctor *d, struct tutti_json *j)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL);
@@ -163,6 +167,7 @@ static void json_matrix(const struct doctor *d, struct tutti_json *j, const char
     tutti_json_end(j);
 }
 
+/* One kind of links, or null when there are none. */
 static void json_link(struct tutti_json *j, const char *key, bool known, double bytes_per_s,
                       double latency_us)
 {

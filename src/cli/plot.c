@@ -111,6 +111,7 @@ static double at_y(const struct picture *pic, size_t i)
 
 /* ---- text ---- */
 
+/* Writes at most n bytes as the text of an XML element. */
 static void put_text(FILE *out, const char *s, size_t n)
 {
     for (; *s && n; s++, n--)
@@ -129,6 +130,7 @@ static void put_text(FILE *out, const char *s, size_t n)
         }
 }
 
+/* A text element; `style` holds further attributes. */
 static void label(FILE *out, double x, double y, const char *style, const char *text)
 {
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
@@ -158,6 +160,7 @@ static void put_title(FILE *out, const char *title)
 
 /* ---- ticks ---- */
 
+/* The text of a tick with its unit, or as a plain number below the smallest unit. */
 static const char *tick_text(enum cli_plot_unit unit, double v, char *buf, size_t cap)
 {
     if (unit == CLI_PLOT_BYTES && v >= 1)

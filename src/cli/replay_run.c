@@ -121,6 +121,8 @@ static tutti_tensor_kind kind_of(const char *name)
                                         : TUTTI_TENSOR_OTHER;
 }
 
+/* The model's tensors in forward order. A layer's times are given with its last tensor. Layer
+ * numbers are from 1: 0 would mean a layer of its own. */
 static tutti_status add_tensors(const struct replay *r, struct stage *s, struct tutti_error *err)
 {
     struct tutti_model_tensor m;

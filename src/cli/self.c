@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 
+/* The variables of tutti run, torchrun, Open MPI, MPICH and Slurm. */
 bool cli_in_job(void)
 {
     static const char *const names[] = {"TUTTI_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
@@ -62,6 +63,7 @@ bool cli_speaks(const char *text)
     return !written || is_first(path, key);
 }
 
+/* Rank 0 decides and tells the others, so that no rank waits for one that has ended. */
 tutti_status cli_ranks_go_on(struct tutti_comm *comm, bool *ret)
 {
     uint8_t gone = tutti_comm_rank(comm) == 0 && cli_reader_gone();

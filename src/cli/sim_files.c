@@ -52,6 +52,7 @@ static size_t take_lane(struct lanes *l, uint64_t start_ps, uint64_t end_ps)
     return i;
 }
 
+/* Events are separated by commas; the first has none before it. */
 static void comma(struct timeline *t)
 {
     fputs(t->any ? ",\n" : "\n", t->out);
@@ -87,6 +88,7 @@ static bool begin_slice(struct timeline *t, const struct slice *s)
     return true;
 }
 
+/* One end of a message, with the time that it waited before it could start. */
 static bool put_message(struct timeline *t, const struct tutti_sim_event *e, enum track track)
 {
     bool sent = track == TRACK_SEND;
@@ -103,6 +105,7 @@ static bool put_message(struct timeline *t, const struct tutti_sim_event *e, enu
     return true;
 }
 
+/* A reduction, on the track "reduce" of its rank. */
 static bool put_reduction(struct timeline *t, const struct tutti_sim_work *w)
 {
     char size[64];
@@ -114,6 +117,7 @@ static bool put_reduction(struct timeline *t, const struct tutti_sim_work *w)
     return true;
 }
 
+/* The name of one lane, and its place: lanes of a kind stay together, because the id sorts them. */
 static void put_track(struct timeline *t, uint32_t rank, size_t track, size_t lane)
 {
     size_t tid = track << TRACK_SHIFT | lane;

@@ -63,6 +63,7 @@ const char *cli_sim_level_name(enum sim_level level)
     return level_names[level == SIM_STEP ? 0 : level == SIM_FLOW ? 1 : 2];
 }
 
+/* The default is flow. The position of a name in level_names is the bit of its level. */
 int cli_sim_level_get(const struct cli_args *a, enum sim_level *ret)
 {
     const char *text = cli_value(a, "level");

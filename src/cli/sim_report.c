@@ -12,6 +12,7 @@ static double ratio_of(const struct sim_answer *x, double time_us)
     return x->bound_us > 0 ? time_us / x->bound_us : (double)NAN;
 }
 
+/* The part of the flits that carries no data. */
 static double head_share(const struct tutti_sim_info *i)
 {
     return i->flits ? (double)i->head_flits / (double)i->flits : 0;
@@ -19,6 +20,7 @@ static double head_share(const struct tutti_sim_info *i)
 
 /* ---- which level to believe ---- */
 
+/* Tells whether the level that was run is the one to believe for such a network. */
 void cli_sim_say_believed(const struct tutti_topo *t, enum sim_level level)
 {
     const char *why, *believed = tutti_topo_sim_level(t, &why);
@@ -62,6 +64,7 @@ static void json_links(struct tutti_json *j, const struct sim_answer *x,
     tutti_json_end(j);
 }
 
+/* Idle time of all ranks, and its mean and maximum. */
 static void json_idle(struct tutti_json *j, const struct sim_answer *x,
                       const struct tutti_sim_info *i)
 {
@@ -76,6 +79,7 @@ static void json_idle(struct tutti_json *j, const struct sim_answer *x,
     tutti_json_end(j);
 }
 
+/* What only the packet level knows. */
 static void json_packet(struct tutti_json *j, const struct sim_answer *x,
                         const struct tutti_sim_info *i)
 {
@@ -126,6 +130,7 @@ void cli_sim_print_json(const struct sim_answer *x)
 
 /* ---- text ---- */
 
+/* The busiest link by time, and the one with the most messages at once. */
 static void say_links(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     struct tutti_sim_link l;
@@ -170,6 +175,7 @@ static size_t find_idlest(const struct tutti_sim *sim, size_t who[IDLEST], doubl
     return n;
 }
 
+/* The most idle ranks with the part of the time that they are idle. */
 static void say_idle(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     size_t who[IDLEST], n;
@@ -189,6 +195,7 @@ static void say_idle(const struct sim_answer *x, const struct tutti_sim_info *i)
     printf("; mean of all %s\n", tutti_format_us(i->mean_idle_us, a, sizeof a));
 }
 
+/* Flits, heads and stalls; with --lockstep also the waiting that it adds. */
 static void say_packet(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     char a[64];
@@ -202,6 +209,7 @@ static void say_packet(const struct sim_answer *x, const struct tutti_sim_info *
                tutti_format_us(i->lockstep_wait_us, a, sizeof a));
 }
 
+/* The bound, or the reason why there is none to compare with. */
 static void say_bound(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     char a[64];

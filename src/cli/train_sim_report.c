@@ -13,6 +13,7 @@
 
 /* ---- JSON ---- */
 
+/* The buckets of one policy, in the order of its list. */
 static void json_buckets(struct tutti_json *j, const struct tutti_trainsim *s)
 {
     struct tutti_trainsim_bucket b;
@@ -114,6 +115,7 @@ void cli_train_sim_print_json(const struct train_sim_answer *x)
 
 /* ---- text ---- */
 
+/* A line per bucket: size, algorithm, first and last tensor. */
 static void print_buckets(const struct tutti_trainsim *s)
 {
     struct tutti_trainsim_bucket b;
@@ -129,6 +131,7 @@ static void print_buckets(const struct tutti_trainsim *s)
     }
 }
 
+/* One row; * marks the fastest policy. The order is named only when it is not that of readiness. */
 static void print_policy(const struct tutti_trainsim *s, double best_us, double limit_us)
 {
     struct tutti_trainsim_info i;
@@ -147,6 +150,7 @@ static void print_policy(const struct tutti_trainsim *s, double best_us, double 
            strcmp(i.order, "ready") ? ", order " : "", strcmp(i.order, "ready") ? i.order : "");
 }
 
+/* The shortest step of all policies. */
 static double best_of(const struct train_sim_answer *x)
 {
     struct tutti_trainsim_info i;
@@ -171,6 +175,7 @@ static double least_limit(const struct train_sim_answer *x)
     return least;
 }
 
+/* The log of bayesian fusion; empty for other fusions. */
 static void print_log(const struct tutti_trainsim *s)
 {
     char *log = tutti_trainsim_log(s);
@@ -222,6 +227,7 @@ void cli_train_sim_list_text(void)
     printf("  %-17s %s\n", "bayesian", "the threshold by Bayesian optimisation, --trials steps");
 }
 
+/* A table of names and descriptions; `get` is one of the library's table functions. */
 static void json_names(struct tutti_json *j, const char *key,
                        bool (*get)(size_t, struct tutti_name *))
 {
@@ -258,6 +264,7 @@ void cli_train_sim_list_json(void)
 
 /* ---- timeline ---- */
 
+/* A time in microseconds with six decimals: exact, since spans are in picoseconds. */
 static void put_us(FILE *out, const char *key, uint64_t ps)
 {
     fprintf(out, ",\"%s\":%llu.%06u", key, (unsigned long long)(ps / 1000000),

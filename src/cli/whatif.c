@@ -69,6 +69,7 @@ static int read_pair(const struct cli_args *a, const char *option, const char *k
     return 0;
 }
 
+/* The array has room: there are at most CLI_MAX_VALUES options. */
 static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const char *text,
                     struct cli_whatif *w)
 {
