@@ -61,6 +61,7 @@ static uint64_t try_all_halves(const struct tt_topo *t)
 
 /* ---- cuts that are tried ---- */
 
+/* Cables whose ends are on different sides. */
 static uint64_t count_cut(const struct tt_topo *t, const uint8_t *side)
 {
     uint64_t cut = 0;
@@ -101,7 +102,8 @@ static uint64_t try_turns(const struct tt_topo *t, uint32_t turn, uint8_t *side)
     return count_cut(t, side);
 }
 
-/* With an odd number of ranks only the halves of the numbering are tried. */
+/* The halves of the numbering first; with an odd number of ranks nothing else, since turns of equal
+ * length cannot split it. */
 static uint64_t bisection_search(const struct tt_topo *t, uint8_t *side)
 {
     uint32_t half = t->ranks / 2;

@@ -50,6 +50,7 @@ static tutti_status copy_links(const struct tt_topo *t, const double *by, struct
     return st;
 }
 
+/* Vertices keep their numbers, so the names stay as they are. */
 static tutti_status copy_names(const struct tt_topo *t, struct tt_topo *ret,
                                struct tutti_error *err)
 {

@@ -77,6 +77,7 @@ static int order_ends(const struct cable *a, const struct cable *b)
     return by_first ? by_first : compare_order(a->ends[1], b->ends[1]);
 }
 
+/* A total order, so that equal lists of cables sort equally. */
 static int order_cables(const void *x, const void *y)
 {
     const struct cable *a = x, *b = y;
@@ -108,6 +109,7 @@ static bool compare_set(struct tt_topo_diff *d, const char *what, const char *a,
     return true;
 }
 
+/* "1 rank", "2 ranks": unit[0] is the singular, unit[1] the plural. */
 static bool set_counts(struct tt_topo_diff *d, const char *what, const char *const unit[2],
                        const uint64_t n[2])
 {
@@ -132,6 +134,7 @@ static bool set_rates(struct tt_topo_diff *d, const char *what, const char *way,
     return compare_set(d, what, text[0], text[1]);
 }
 
+/* As set_rates, for times; `of` names the value. */
 static bool set_times(struct tt_topo_diff *d, const char *what, const char *of,
                       const uint64_t ps[2])
 {

@@ -95,6 +95,7 @@ static bool two_links(const struct tt_link *l)
     return !l->half && l->bw[0] != l->bw[1];
 }
 
+/* One-way and half-duplex links are SHARED: one bandwidth for all flows on them. */
 static void put_link(const char *id, uint32_t i, double bw, const struct tt_link *l, FILE *out)
 {
     const char *policy = l->half || two_links(l) ? "SHARED" : "SPLITDUPLEX";

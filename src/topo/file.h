@@ -10,7 +10,7 @@ enum { TT_TOPO_VERSION = 1, TT_TOPO_MAX_NAME = 4000, TT_ROUTINGS = 5 };
 
 extern const char *const tt_topo_routing_names[TT_ROUTINGS]; /* by enum tt_routing */
 
-/* A file being read. */
+/* A file being read. t is not finished; names, tree and ends are applied when all keys are read. */
 struct tt_file {
     struct tt_json_reader *json;
     struct tt_topo *t;

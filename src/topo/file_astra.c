@@ -64,6 +64,7 @@ static char *file_astra_trim(char *s)
 
 /* ---- reading ---- */
 
+/* Names are matched exactly, as ASTRA-sim spells them. */
 static tutti_status take_kind(struct astra *x, const char *text, struct dimension *d,
                               struct tutti_error *err)
 {

@@ -73,6 +73,7 @@ struct entries {
     struct tt_json_token number; /* FOURTH_NUMBER: that number */
 };
 
+/* Names are looked up when the whole file has been read (file_names.c). */
 static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, bool second,
                                 struct entries *e, struct tutti_error *err)
 {
@@ -108,6 +109,7 @@ static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *to
     return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "bandwidth: %.300s", why.text);
 }
 
+/* As a number only whole picoseconds are accepted. */
 static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *tok, uint64_t *ret,
                               struct tutti_error *err)
 {
@@ -166,6 +168,7 @@ static bool is_doubtful(const struct entries *e)
            (e->number.d == e->link.bw[0] || e->number.i >= DOUBTFUL_PS);
 }
 
+/* Shows both readings and how to write each without doubt. */
 static tutti_status refuse_doubtful(struct tt_file *rd, const struct entries *e,
                                     struct tutti_error *err)
 {

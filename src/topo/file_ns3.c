@@ -39,6 +39,7 @@ fail(const struct text *x, struct tutti_error *err, tutti_status st, const char 
     return tt_fail(err, st, "%.200s:%lu: %s", x->name, x->line, why);
 }
 
+/* Counts lines for the messages. */
 static void skip_blanks(struct text *x)
 {
     for (; x->at < x->end && isspace((unsigned char)*x->at); x->at++)
@@ -64,6 +65,7 @@ static tutti_status next_word(struct text *x, const char *what, struct tutti_err
     return TUTTI_OK;
 }
 
+/* A whole number from 0 to max; `what` names it in messages. */
 static tutti_status next_number(struct text *x, const char *what, uint64_t max, uint32_t *ret,
                                 struct tutti_error *err)
 {
@@ -161,6 +163,7 @@ static tutti_status read_link(struct text *x, const struct network *n, struct tt
     return TUTTI_OK;
 }
 
+/* Each link is checked here, where its line is known, and nothing may follow the last. */
 static tutti_status read_links(struct text *x, const struct network *n, struct tt_topo *t,
                                struct tutti_error *err)
 {

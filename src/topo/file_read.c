@@ -91,6 +91,7 @@ static tutti_status read_version(struct tt_file *rd, struct tutti_error *err)
     return st;
 }
 
+/* Becomes the topology's spec, which reports show. */
 static tutti_status read_name(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -140,6 +141,7 @@ static tutti_status read_dims(struct tt_file *rd, struct tutti_error *err)
     return st;
 }
 
+/* Whether the key was given matters: the default depends on other keys. */
 static tutti_status read_wrap(struct tt_file *rd, struct tutti_error *err)
 {
     rd->wrap_given = true;
@@ -282,6 +284,7 @@ static tutti_status read_names(struct tt_file *rd, struct tutti_error *err)
 
 /* ---- the document ---- */
 
+/* `seen` in struct tt_file has a bit for each key. */
 static const struct {
     const char *name;
     tutti_status (*read)(struct tt_file *rd, struct tutti_error *err);
@@ -304,7 +307,7 @@ static const struct {
     {"links", tt_topo_file_links},
 };
 
-/* Every key at most once: of two values neither could be the right one. */
+/* Every key may occur once: two values would contradict each other. */
 static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok,
                              struct tutti_error *err)
 {

@@ -27,6 +27,7 @@
 const char *const tt_topo_routing_names[TT_ROUTINGS] = {"shortest", "grid", "circulant", "star",
                                                         "fattree"};
 
+/* One entry per vertex; null for those without a name. */
 static void write_names(struct tt_json_writer *w, const struct tt_topo *t)
 {
     tt_json_key(w, "names");
@@ -54,6 +55,7 @@ static void write_tree(struct tt_json_writer *w, const struct tt_tree *tree)
     tt_json_array_end(w);
 }
 
+/* All six entries, defaults included: a network has one spelling. */
 static void write_links(struct tt_json_writer *w, const struct tt_topo *t)
 {
     tt_json_key(w, "links");

@@ -28,6 +28,7 @@ struct plan {
     uint32_t tile_rows, tile_columns; /* of a two-dimensional grid; 0: in numbering order */
 };
 
+/* n / by, rounded up. */
 static uint32_t up(uint32_t n, uint32_t by)
 {
     return n / by + (n % by != 0);
@@ -55,6 +56,7 @@ static uint32_t floor_position(const struct tt_topo *t, uint32_t vertex)
     return vertex < t->ranks ? vertex / (t->ranks / t->switches) : vertex - t->ranks;
 }
 
+/* The rack of a vertex: by tile on a grid, else in numbering order, odd rows reversed. */
 static struct place place_of(const struct plan *p, uint32_t vertex)
 {
     uint32_t at = floor_position(p->t, vertex);

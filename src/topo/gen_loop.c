@@ -70,6 +70,7 @@ static tutti_status one_count(const struct tt_spec *s, uint32_t *ret, struct tut
                : st;
 }
 
+/* A DLN without levels: only the jump 1. */
 tutti_status tt_topo_gen_ring(const struct tt_spec *s, struct tt_topo **ret,
                               struct tutti_error *err)
 {
@@ -134,6 +135,7 @@ static tutti_status parse_shape(const struct tt_spec *s, struct tt_topo *shape,
                : st;
 }
 
+/* The plain ring along every dimension. */
 tutti_status tt_topo_gen_torus(const struct tt_spec *s, struct tt_topo **ret,
                                struct tutti_error *err)
 {
@@ -142,6 +144,7 @@ tutti_status tt_topo_gen_torus(const struct tt_spec *s, struct tt_topo **ret,
     return st == TUTTI_OK ? make_grid(s, &shape, 0, ret, err) : st;
 }
 
+/* The plain line along every dimension. */
 tutti_status tt_topo_gen_mesh(const struct tt_spec *s, struct tt_topo **ret,
                               struct tutti_error *err)
 {

@@ -50,6 +50,7 @@ static tutti_status gen_switched_done(struct tt_topo *t, tutti_status st, struct
     return st;
 }
 
+/* Routing of stars relies on the order of add_hosts: link r is rank r's. */
 tutti_status tt_topo_gen_star(const struct tt_spec *s, struct tt_topo **ret,
                               struct tutti_error *err)
 {
@@ -147,6 +148,7 @@ static tutti_status fattree_shape(const struct tt_spec *s, struct tt_fattree *f,
     return TUTTI_OK;
 }
 
+/* Links are in the order of tt_topo_fattree_ends, which routing checks and computes ids from. */
 tutti_status tt_topo_gen_fattree(const struct tt_spec *s, struct tt_topo **ret,
                                  struct tutti_error *err)
 {
@@ -256,6 +258,7 @@ static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const
     return st;
 }
 
+/* Routing is shortest: there is no closed form here. */
 tutti_status tt_topo_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret,
                                    struct tutti_error *err)
 {

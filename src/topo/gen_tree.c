@@ -47,13 +47,14 @@ static struct group *group_at(const struct parser *ps, uint32_t i)
     return tt_vec_at(&ps->groups, i);
 }
 
+/* The message shows the position, counted from 1, and the text found there. */
 static tutti_status fail_at(const struct parser *ps, const char *why, struct tutti_error *err)
 {
     return tt_fail(err, TUTTI_ERR_PARSE, "tree: character %zu (\"%.12s\"): %s",
                    (size_t)(ps->p - ps->text) + 1, ps->p, why);
 }
 
-/* Appends a group to the open one; every group counts as a switch until parse_hosts says other. */
+/* Appends a group to the open one; every group counts as a switch until parse_hosts corrects it. */
 static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_error *err)
 {
     uint32_t i = (uint32_t)ps->groups.len;
@@ -139,6 +140,7 @@ static tutti_status parse_uplink(struct parser *ps, struct tutti_error *err)
     return parse_rate(ps, "uplink bandwidth", err);
 }
 
+/* Pushes the group: the groups that follow belong to it. */
 static tutti_status parse_open(struct parser *ps, struct tutti_error *err)
 {
     if (ps->depth == TT_SPEC_LEVELS)

@@ -75,6 +75,7 @@ const struct tt_maker *tt_topo_kind_maker(int kind)
     return &makers[kind];
 }
 
+/* Empty when no kind is spelled alike. */
 char *tt_topo_kind_near(const char *name, char *buf, size_t cap)
 {
     const char *names[countof(kinds)];

@@ -40,6 +40,7 @@ static uint32_t largest_degree(const struct tt_topo *t)
 
 /* ---- closed forms ---- */
 
+/* Any two ranks are two links apart. */
 static void measure_star(const struct tt_topo *t, struct distances *d)
 {
     d->total = 2 * (uint64_t)t->ranks * (t->ranks - 1);
@@ -134,6 +135,7 @@ static uint32_t hanging(const struct search *s, uint32_t v)
     return v >= s->t->ranks;
 }
 
+/* Is v in the core, with ranks that are it or hang on it? */
 static bool holds(const struct search *s, uint32_t v)
 {
     uint32_t at = s->t->routes->index[v];

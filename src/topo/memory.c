@@ -25,6 +25,7 @@ static uint64_t memory_between(const struct tt_memory_point *a, const struct tt_
     return y < 1 ? 1 : y > (__int128)INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;
 }
 
+/* The first point's time also holds for smaller sizes. */
 uint64_t tt_topo_memory_time(const struct tt_memory *m, enum tt_topo_memory_time which,
                              uint64_t bytes)
 {

@@ -57,6 +57,7 @@ uint32_t tt_topo_axis_cables(const struct tt_axis *x, uint32_t jump)
     return x->total / x->n * limit_of(x, jump);
 }
 
+/* Cable i of a class: `inner` varies fastest, then the coordinate, then `outer`. */
 void tt_topo_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *ret_a,
                        uint32_t *ret_b)
 {
@@ -117,6 +118,7 @@ static tutti_status check_shape(const struct tt_topo *t, struct tutti_error *err
     return TUTTI_OK;
 }
 
+/* In a loop of switches the first links are the ranks' own, in rank order. */
 static tutti_status check_hosts(const struct tt_topo *t, struct tutti_error *err)
 {
     for (uint32_t r = 0; t->switches && r < t->ranks; r++) {

@@ -165,6 +165,7 @@ static tutti_status number_rows(const struct tt_topo *t, struct tt_routes *r,
     return TUTTI_OK;
 }
 
+/* The test on `tail` ends the search early: no further vertex can be reached. */
 void tt_topo_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist, uint32_t *queue)
 {
     uint32_t head = 0, tail = 1;

@@ -43,6 +43,7 @@ const char *tt_topo_spec_arg(const struct tt_spec *s, size_t i)
     return *(const char **)tt_vec_at(&s->args, i);
 }
 
+/* The message shows the form of the kind and an example. */
 tutti_status tt_topo_spec_want(const struct tt_spec *s, size_t n, struct tutti_error *err)
 {
     const struct tt_topo_kind *k = &tt_topo_kinds(NULL)[tt_topo_kind_find(s->kind)];

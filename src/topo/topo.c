@@ -40,6 +40,7 @@ tutti_status tt_topo_new(const char *kind, uint32_t ranks, uint32_t switches, st
     return TUTTI_OK;
 }
 
+/* Accepts every state between tt_topo_new and the end of tt_topo_finish. */
 void tt_topo_free(struct tt_topo *t)
 {
     if (!t)
@@ -78,6 +79,7 @@ tutti_status tt_topo_add_link(struct tt_topo *t, const struct tt_link *link,
     return TUTTI_OK;
 }
 
+/* A vertex that does not exist gets a number too: messages about bad input need one. */
 char *tt_topo_vertex_name(const struct tt_topo *t, uint32_t v, char *buf, size_t cap)
 {
     if (t->names && v < t->ranks + t->switches && t->names[v])
@@ -264,8 +266,9 @@ static bool uniform(const struct tt_topo *t)
     return true;
 }
 
-/* Stars may have different speeds up and down (the rank's end is always a); loops must be the same
- * both ways, because the cable of jump n/2 is used in both directions. */
+/* Does rank r -> r+1 map the network onto itself? Stars may have different speeds up and down (the
+ * rank's end is always a); loops must be the same both ways, because the cable of jump n/2 is used
+ * in both directions. */
 static bool is_rotational(const struct tt_topo *t)
 {
     if (t->routing == TT_ROUTE_STAR)
@@ -291,6 +294,7 @@ static bool is_toroidal(const struct tt_topo *t)
            (!links || (t->links[0].bw[0] == t->links[0].bw[1] && !t->links[0].half));
 }
 
+/* The order of values counts: a then b gives another hash than b then a. */
 static uint64_t topo_feed(uint64_t h, uint64_t v)
 {
     return tt_mix64((h ^ v) + UINT64_C(0x9e3779b97f4a7c15));
@@ -360,6 +364,7 @@ static tutti_status topo_finish(struct tt_topo *t, struct tutti_error *err)
     return st;
 }
 
+/* Symmetries and hash come last: they rely on checked values and made routes. */
 tutti_status tt_topo_finish(struct tt_topo *t, struct tt_topo **ret, struct tutti_error *err)
 {
     tutti_status st = topo_finish(t, err);

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "graph/graph.h"
 
+/* A cable with its two directions. */
 struct tt_link {
     uint32_t a, b;
     double bw[2];        /* bytes/s a->b, b->a */
@@ -31,6 +32,7 @@ enum tt_routing {
     TT_ROUTE_FATTREE
 };
 
+/* What specs and files may ask for; larger networks are refused with the number. */
 enum { TT_TOPO_MAX_DIMS = 20, TT_TOPO_MAX_RANKS = 1 << 20, TT_TOPO_MAX_LINKS = 1 << 26 };
 
 /* A memory that all ranks share, as measured with all of them at work: times depend on the vector's
@@ -52,6 +54,7 @@ enum tt_topo_memory_time { TT_MEMORY_MOVE, TT_MEMORY_OWN, TT_MEMORY_BOX };
  * the last two. npoints > 0. */
 uint64_t tt_topo_memory_time(const struct tt_memory *m, enum tt_topo_memory_time which,
                              uint64_t bytes);
+/* Sizes must rise and times be in range; no points at all are accepted. */
 tutti_status tt_topo_memory_check(const struct tt_memory *m, struct tutti_error *err);
 
 struct tt_topo {
@@ -107,6 +110,7 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
 /* Writes the versioned JSON file; what was written reads back with the same hash and writes the
  * same bytes. */
 tutti_status tt_topo_write(const struct tt_topo *t, FILE *out, struct tutti_error *err);
+/* For Graphviz and SimGrid (convert.c). Errors of the stream are left for the caller to check. */
 void tt_topo_write_dot(const struct tt_topo *t, FILE *out);
 void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out);
 void tt_topo_free(struct tt_topo *t); /* accepts NULL and half-built ones */
@@ -173,6 +177,7 @@ struct tt_topo_metrics {
     /* false, on large irregular networks: the two are those of pairs of some ranks with all */
     bool exact;
 };
+/* By closed forms where the network has them, else by searches of bounded work. */
 tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret,
                              struct tutti_error *err);
 

@@ -81,6 +81,9 @@ char *tt_topo_kind_near(const char *name, char *buf, size_t cap);
  * stars, fat-trees). */
 tutti_status tt_topo_kind_check(const struct tt_topo *t, struct tutti_error *err);
 
+/* A generator reads the parameters of the spec, checks them against the limits and returns a
+ * topology with all its links that is not finished: spec.c adds ports, gamma and overhead and
+ * finishes it. On failure nothing is left to free. */
 tutti_status tt_topo_gen_star(const struct tt_spec *s, struct tt_topo **ret,
                               struct tutti_error *err);
 tutti_status tt_topo_gen_ring(const struct tt_spec *s, struct tt_topo **ret,
@@ -128,7 +131,10 @@ void tt_topo_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_
 /* ---- regular cables (route_loop.c) ---- An axis is a set of parallel loops (or lines) of n
  * vertices: vertex = origin + (outer * n + c) * stride + inner. A class of cables joins every c
  * with c+jump. It has n cables per loop, n/2 when 2*jump = n (the jump is its own inverse), n-1 on
- * a line. */
+ * a line.
+ *
+ *     torus 2x3, first axis: n 2, stride 3      0  1  2     second axis: n 3, stride 1
+ *                loops 0-3, 1-4, 2-5            3  4  5     loops 0-1-2, 3-4-5 */
 struct tt_axis {
     uint32_t origin, total, n, stride;
     bool wrap;
@@ -141,6 +147,7 @@ void tt_topo_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint3
                        uint32_t *ret_b);
 
 /* ---- routing tables (route.c and friends) ---- */
+/* One axis, its classes of cables by ascending jump, and its table of next hops. */
 struct tt_loop {
     struct tt_axis axis;
     uint32_t njumps, capacity;
@@ -149,8 +156,10 @@ struct tt_loop {
     uint32_t *dist;        /* wrap: links to this offset */
 };
 
+/* How shortest routes are found; route_shortest.c compares the three. */
 enum tt_search { TT_SEARCH_TREE, TT_SEARCH_TABLE, TT_SEARCH_QUERY };
 
+/* Made with the topology, read-only afterwards. Which members are used depends on the routing. */
 struct tt_routes {
     uint32_t max; /* upper bound on the length of a route */
     uint32_t nloops;
@@ -170,6 +179,7 @@ struct tt_routes {
 tutti_status tt_topo_routes_make(struct tt_topo *t, struct tutti_error *err);
 void tt_topo_routes_free(struct tt_routes *r); /* accepts NULL */
 
+/* Checks that the links are those of loops, then makes the tables. */
 tutti_status tt_topo_loops_make(const struct tt_topo *t, struct tt_routes *r,
                                 struct tutti_error *err);
 void tt_topo_loops_free(struct tt_routes *r);
@@ -177,6 +187,7 @@ void tt_topo_loops_free(struct tt_routes *r);
 uint32_t tt_topo_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links);
 uint32_t tt_topo_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t to);
 
+/* Chooses one of the searches by the size of the network and makes its tables. */
 tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
                                    struct tutti_error *err);
 void tt_topo_shortest_free(struct tt_routes *r);

@@ -2,7 +2,7 @@
  * told to all others by an abort that names the tensor, so that no rank waits for a gradient that
  * never comes.
  *
- * `error` is written once, under `lock`, before `failed` is set; after that it never changes. */
+ * `error` is written under `lock` before `failed` is set, and never changes after that. */
 #include <stdarg.h>
 
 #include "train/train_int.h"

@@ -116,8 +116,7 @@ size_t tt_train_state_bytes(const struct tt_trainer *t, uint32_t i)
     return slot_of(t, i, 0) == TT_STATES ? 0 : t->tensors[i].v.count * state_each(&t->tensors[i]);
 }
 
-/* Reading or writing state between updates only: what is deferred is done first. Collective as far
- * as flush is. */
+/* State is read and written between updates only, so that deferred ones are settled first. */
 static tutti_status state_check(struct tt_trainer *t, uint32_t i, uint32_t k,
                                 struct tutti_error *err)
 {

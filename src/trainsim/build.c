@@ -42,6 +42,7 @@ void tt_trainsim_build_pool(struct tt_model_builder *b, uint32_t kernel, uint32_
     b->width = (b->width + 2 * pad - kernel) / stride + 1;
 }
 
+/* Each output position costs one multiply-accumulate per weight. */
 void tt_trainsim_build_conv(struct tt_model_builder *b, const char *name, const struct tt_conv *c)
 {
     b->height = (b->height + 2 * c->pad_h - c->kh) / c->stride + 1;
@@ -61,6 +62,7 @@ void tt_trainsim_build_norm(struct tt_model_builder *b, const char *name, uint32
     tt_trainsim_build_tensor(b, "bias", channels);
 }
 
+/* Work grows with `times`; the parameters are counted once. */
 void tt_trainsim_build_fc(struct tt_model_builder *b, const char *name, uint32_t in, uint32_t out,
                           uint32_t times)
 {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A built-in model: how to build it and how fast one device runs it. */
 struct entry {
     struct tt_model_info info;
     void (*build)(struct tt_model_builder *b);
@@ -125,6 +126,7 @@ static const struct entry *model_find(const char *name)
     return NULL;
 }
 
+/* Suggests models with a similar name. */
 static tutti_status model_unknown(const char *name, struct tutti_error *err)
 {
     const char *names[countof(entries)];
@@ -164,6 +166,7 @@ static void set_times(struct tt_model *m, const struct entry *e, double flops)
     }
 }
 
+/* The builder appends layers and tensors; their times follow from the counted work. */
 static tutti_status model_build(const struct entry *e, uint32_t batch, double flops,
                                 struct tt_model **ret, struct tutti_error *err)
 {

@@ -12,6 +12,7 @@
 
 enum { TT_MODEL_NAME = 64 };
 
+/* Tensors first .. first + ntensors - 1 belong to the layer. */
 struct tt_model_layer {
     char name[TT_MODEL_NAME];
     enum tt_tensor_kind kind;
@@ -25,6 +26,7 @@ struct tt_model_tensor {
     tutti_dtype dtype;
     uint32_t layer;
 };
+/* Layers and tensors in forward order: struct tt_model_layer, struct tt_model_tensor. */
 struct tt_model {
     char name[TT_MODEL_NAME];
     uint32_t batch;
@@ -70,6 +72,7 @@ struct tt_model_builder {
     char prefix[TT_MODEL_NAME]; /* put before layer names */
     bool failed;
 };
+/* Channels in and out, kernel height and width, stride (both ways), padding. */
 struct tt_conv {
     uint32_t in, out, kh, kw, stride, pad_h, pad_w;
     bool bias;

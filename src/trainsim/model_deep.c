@@ -122,6 +122,7 @@ static void repeat_units(struct tt_model_builder *b, const char *module, const s
     }
 }
 
+/* Stem, then modules A, B and C with a reduction between two kinds. */
 void tt_trainsim_build_inceptionv4(struct tt_model_builder *b)
 {
     b->height = b->width = 224;

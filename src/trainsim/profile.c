@@ -17,10 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Limits for files that are damaged or hostile; models are far below them. */
 enum { MOST_LAYERS = 1 << 18, MOST_TENSORS = 1 << 20 };
 #define MOST_COUNT ((int64_t)1 << 44)
 #define MOST_US    1e9 /* about a quarter of an hour */
 
+/* By tutti_dtype. */
 static const char *const dtype_names[] = {
 #define NAME(id, name, bytes) name,
     TUTTI_DTYPE_LIST(NAME)
@@ -29,6 +31,7 @@ static const char *const dtype_names[] = {
 
 /* ---- writing ---- */
 
+/* Defaults are written too: a model has one spelling. */
 static void write_layer(struct tt_json_writer *w, const struct tt_model *m,
                         const struct tt_model_layer *l)
 {
@@ -92,6 +95,7 @@ struct keys {
     unsigned n, needed, seen;
 };
 
+/* The model grows as layers and tensors are read. */
 struct reading {
     struct tt_json_reader *r;
     struct tt_model *m;
@@ -239,6 +243,7 @@ read_list(struct reading *x, tutti_status (*each)(struct reading *, uint32_t, st
 /* In the order of `names` in read_layer; keys 0 to 3 are needed. */
 enum layer_key { L_NAME, L_FORWARD, L_BACKWARD, L_TENSORS, L_KIND };
 
+/* Reads the value of one key of a layer. */
 static tutti_status read_layer_value(struct reading *x, enum layer_key key,
                                      struct tt_model_layer *l, struct tutti_error *err)
 {
@@ -264,6 +269,7 @@ static tutti_status read_layer_value(struct reading *x, enum layer_key key,
     }
 }
 
+/* One layer; its opening brace has been read. */
 static tutti_status read_layer(struct reading *x, uint32_t unused, struct tutti_error *err)
 {
     static const char *const names[] = {"name", "forward_us", "backward_us", "tensors", "kind"};
@@ -293,6 +299,7 @@ static tutti_status read_layer(struct reading *x, uint32_t unused, struct tutti_
 /* In the order of `names` in read_all; all but "source" are needed. */
 enum top_key { T_FORMAT, T_VERSION, T_MODEL, T_BATCH, T_TIMES, T_LAYERS, T_SOURCE };
 
+/* Reads the value of one key of the document. Texts go straight into the model. */
 static tutti_status read_top_value(struct reading *x, enum top_key key, struct tutti_error *err)
 {
     static const char *const format[] = {"tutti-profile"}, *const times[] = {"derived", "measured"};
@@ -321,6 +328,7 @@ static tutti_status read_top_value(struct reading *x, enum top_key key, struct t
     }
 }
 
+/* The document is one object with at least one layer, and nothing follows it. */
 static tutti_status read_all(struct reading *x, struct tutti_error *err)
 {
     static const char *const names[] = {"format", "version", "model", "batch",

@@ -91,6 +91,7 @@ static tutti_status trainsim_settle(const struct task *k, const struct tt_trains
     return st ? st : tune(k, policy, tuner, err);
 }
 
+/* Makes the final policy and its timeline, with spans if they are wanted. */
 static tutti_status trainsim_simulate(const struct task *k, const struct tt_trainsim_options *o,
                                       struct tt_trainsim *s, struct tutti_error *err)
 {
@@ -104,6 +105,7 @@ static tutti_status trainsim_simulate(const struct task *k, const struct tt_trai
     return st;
 }
 
+/* *ret is set only when everything succeeded. */
 tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices,
                              const struct tt_trainsim_options *o, struct tt_trainsim **ret,
                              struct tutti_error *err)

@@ -39,6 +39,7 @@ struct tt_trainsim_options {
     const struct tt_tuner *tuned;
     bool spans;
 };
+/* The result of one simulated step; owns the policy and the spans. */
 struct tt_trainsim {
     struct tt_policy *policy;
     struct tt_policy_times times;
