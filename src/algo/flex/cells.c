@@ -29,6 +29,8 @@ struct overlay {
     struct tt_vec end, index;
 };
 
+/* Each round cuts at the nearest end of a child's cell and moves all children that end there. On
+ * failure the caller frees what was made. */
 static tutti_status overlay_make(const struct tt_flex_cells *child, uint32_t children,
                                  struct overlay *o, struct tutti_error *err)
 {
@@ -77,6 +79,8 @@ static void set_cell(struct tt_flex_cells *node, struct tt_flex_cells *child, ui
         child[w].lower[cell] = index[w];
 }
 
+/* The node's cells: for each child that keeps something, the overlay shrunk to the child's share.
+ * Every child learns which of its cells is part of which cell of the node. */
 static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const struct overlay *o,
                                struct tt_flex_cells *all, struct tutti_error *err)
 {
@@ -106,11 +110,13 @@ static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const s
         }
         begin += share;
     }
+    /* shares add up to 1 only within rounding */
     if (st == TUTTI_OK)
         all[v].end[n - 1] = 1;
     return st;
 }
 
+/* A leaf has the whole vector; an inner node joins its children, which are made already. */
 static tutti_status make_node(const struct tt_flex_tree *t, uint32_t v, struct tt_flex_cells *all,
                               struct tutti_error *err)
 {
@@ -133,6 +139,7 @@ static tutti_status make_node(const struct tt_flex_tree *t, uint32_t v, struct t
     return st;
 }
 
+/* From the last node to the root: children have higher numbers than their parents. */
 tutti_status tt_flex_cells_make(const struct tt_flex_tree *t, struct tt_flex_cells **ret,
                                 struct tutti_error *why)
 {
@@ -207,6 +214,8 @@ static uint64_t common_denominator(const struct tt_flex_cells *c)
     return all;
 }
 
+/* Without a common denominator the weights are rounded to 2^-30 of the vector. Ends are rounded,
+ * not lengths, so that the weights add up exactly. */
 tutti_status tt_flex_weights(const struct tt_flex_cells *root, uint32_t **ret,
                              struct tutti_error *err)
 {

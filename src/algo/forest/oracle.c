@@ -393,6 +393,7 @@ static tutti_status shallow_tree(const struct tt_forest_net *n, const struct tt_
 
 /* ---- one way ---- */
 
+/* Extends from v to switches and targets; other ranks are never entered. */
 static void go_on(const struct tt_forest_net *n, const double *length, uint32_t v,
                   const uint8_t *role)
 {
@@ -412,6 +413,7 @@ static void go_on(const struct tt_forest_net *n, const double *length, uint32_t 
     }
 }
 
+/* Dijkstra from all sources at once; the first target that leaves the heap is the nearest. */
 bool tt_forest_way(const struct tt_forest_net *n, const double *length, const uint8_t *role,
                    struct tt_forest_edge *ret, struct tt_vec *links)
 {
@@ -446,6 +448,7 @@ bool tt_forest_way(const struct tt_forest_net *n, const double *length, const ui
     return ok;
 }
 
+/* A tree without edges means that some rank cannot be reached through switches alone. */
 tutti_status tt_forest_star(const struct tt_forest_net *n, uint32_t hub, const double *length,
                             struct tt_forest_tree *ret, struct tutti_error *err)
 {
