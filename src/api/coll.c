@@ -2,7 +2,18 @@
  *
  * Each function only describes its call as a struct tt_call; the communicator checks it, plans it
  * and runs it. Missing fields of the description are zero: no counts, no root, no reduction. Bad
- * arguments are reported through tutti_comm_last_error, since these functions have no `err`. */
+ * arguments are reported through tutti_comm_last_error, since these functions have no `err`.
+ *
+ *     n ranks, count c    reads      writes            in place
+ *     allreduce           c          c                 in == out
+ *     reduce_scatter      n * c      c                 out is the rank's block of in
+ *     all_gather          c          n * c             in is the rank's block of out
+ *     broadcast           c (root)   c                 in == out
+ *     reduce              c          c (root)          in == out
+ *     gather              c          n * c (root)      root: in is its block of out
+ *     scatter             n*c (root) c                 root: out is its block of in
+ *     all_to_all          n * c      n * c             no
+ *     barrier             -          -                 - */
 #include "api/api.h"
 
 #include <stdlib.h>

@@ -2,7 +2,15 @@
  *
  * Opening collects the options in three layers, later ones win: defaults, the environment (the
  * launcher's variables), the caller's struct. Requests are handles that need their communicator:
- * closing a communicator ends them, and they can only be freed afterwards. */
+ * closing a communicator ends them, and they can only be freed afterwards.
+ *
+ *     tutti_comm_open         identity from the launcher's variables or the options (`given`)
+ *     tutti_comm_open_among   identity from another library's ranks (the MPI shim)
+ *     tutti_comm_part         some ranks of a communicator, collective among those only
+ *     tutti_comm_split        all ranks of a communicator, by color
+ *
+ *     request:  init --> start --> test, wait or join --> start ... --> free
+ *                                       communicator closed: free only */
 #include "api/api.h"
 
 #include <stdarg.h>

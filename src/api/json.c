@@ -1,7 +1,13 @@
 /* json.c - the tool's JSON output: the writer of base/json.h with key and value in one call.
  *
  * Misuse (a missing key, a level that is not closed) is a mistake of the program and aborts: a
- * document that is not valid never leaves the tool. */
+ * document that is not valid never leaves the tool.
+ *
+ *     tutti_json_object(j, NULL);          {
+ *     tutti_json_u64(j, "ranks", 4);         "ranks": 4,
+ *     tutti_json_array(j, "rows");           "rows": [
+ *     tutti_json_end(j);                     ]
+ *     tutti_json_end(j);                   } */
 #include "api/api.h"
 
 #include <stdlib.h>

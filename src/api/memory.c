@@ -6,7 +6,11 @@
  * kept beyond its communicator has no owner any more; the last such block of a heap unmaps the
  * heap.
  *
- * `lock` protects the list only; the communicator's own allocator is called without it. */
+ * `lock` protects the list only; the communicator's own allocator is called without it.
+ *
+ *     alloc --> owned by c --free--> gone
+ *                  |--keep, c closes--> without owner --free(NULL, ..)--> gone
+ *                  '--c closes--------> gone */
 #include "api/api.h"
 
 #include <pthread.h>

@@ -1,7 +1,11 @@
 /* plan.c - the public functions of plans and bounds over plan/ and bound/.
  *
  * A plan holds its topology (api_topo.holders), so that the caller may free the topology first. The
- * functions that only look (tutti_plan_algo, tutti_plan_info, ...) abort on a bad handle. */
+ * functions that only look (tutti_plan_algo, tutti_plan_info, ...) abort on a bad handle.
+ *
+ *     topology + options --make--> plan --schedule--> schedule
+ *                                    |--explain, info, rate, count, simulate: what is known already
+ *     topology + problem --bound_make--> bounds --get, best, cut, parts */
 #include "api/api.h"
 
 #include <stdlib.h>

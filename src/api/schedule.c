@@ -1,5 +1,9 @@
 /* schedule.c - the public functions of schedules over sched/, verify/, cost/ and algo/: reading,
- * writing, proving, pricing, and building a named algorithm without a plan. */
+ * writing, proving, pricing, and building a named algorithm without a plan.
+ *
+ *     file --read--> schedule --verify--> verdict
+ *     plan --------->    |----simulate--> time on a topology (level step)
+ *     algorithm ---->    '----write-----> file */
 #include "api/api.h"
 
 #include <stdlib.h>

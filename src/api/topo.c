@@ -1,7 +1,13 @@
 /* topo.c - the public functions of topologies over topo/.
  *
  * A topology is counted: its handle and everything made from it hold it (api_topo.holders), and the
- * last one frees it, so that callers may free their objects in any order. */
+ * last one frees it, so that callers may free their objects in any order.
+ *
+ *     handle ----.
+ *     plan ------+--> struct api_topo (holders = 3) --> struct tt_topo, cache of schedules
+ *     simulation-'
+ *
+ * Directed links are numbered 2 * cable and 2 * cable + 1, one for each direction. */
 #include "api/api.h"
 
 #include <stdlib.h>

@@ -1,5 +1,10 @@
 /* trainer.c - the public functions of trainers over train/. Functions of a training step return
- * only a status; the sentence is in tutti_trainer_last_error. */
+ * only a status; the sentence is in tutti_trainer_last_error.
+ *
+ *     open -> add, add, .. -> freeze -> { grad_ready.. [average] step wait_param.. }* -> close
+ *
+ * A trainer is not tied to the handle of its communicator here: the caller keeps the communicator
+ * open for longer (tutti.h). */
 #include <string.h>
 
 #include "api/api.h"

@@ -1,5 +1,11 @@
 /* trainsim.c - the public functions of models, prices and simulated training steps over trainsim/
- * and policy/. */
+ * and policy/.
+ *
+ *     model (profile or built-in) --.
+ *     prices (of one network) ------+--> simulated step --> info, buckets, spans, trials, log
+ *     options (policy, fusion) -----'
+ *
+ * A simulated step holds its model, whose names it shows. */
 #include "api/api.h"
 
 #include <stdlib.h>

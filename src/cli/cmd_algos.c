@@ -1,5 +1,10 @@
 /* cmd_algos.c - tutti algos: prints the library's own table of algorithms, so that the list is
- * complete by construction. `colls` is a bit mask by tutti_coll. */
+ * complete by construction. `colls` is a bit mask by tutti_coll.
+ *
+ *     ring                neighbours only, fewest bytes, 2(p-1) steps: for long vectors
+ *                         needs any number of ranks
+ *                         offers allreduce reduce-scatter all-gather
+ *                         --option segments=K: cut every chunk in K parts and pipeline them */
 #include "cli/cli.h"
 
 #include <stdio.h>

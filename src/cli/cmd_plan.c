@@ -5,7 +5,11 @@
  *                                 +--> summary (text or JSON), when standard output is free
  *
  * A summary alone needs no schedule: its numbers come from the plan, so that it is quick for
- * networks whose schedule would not fit in memory. */
+ * networks whose schedule would not fit in memory.
+ *
+ *     $ tutti plan --topo star:4@1Gbps,50us --algo ring --size 1M --summary
+ *     ring: 6 steps, 48 ops, 4 chunks, 1 segment
+ *     predicted 13.18 ms, bound 12.58 ms (volume), 1.048 x the bound; at most 1 message ... */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,7 +1,15 @@
 /* cmd_topo.c - tutti topo: describes a network, or converts it to another format (Graphviz,
  * SimGrid, a topology file). Everything printed comes from tutti_topo_info and tutti_topo_floor;
  * values that were estimated on large networks are marked as such ("at least", "about", *_exact
- * in JSON). */
+ * in JSON).
+ *
+ *     $ tutti topo ring:4
+ *     ring:4
+ *     ranks      4
+ *     switches   0
+ *     links      4 cables, full duplex
+ *     bandwidth  10 Gbit/s
+ *     ... */
 #include "cli/cli.h"
 
 #include <stdio.h>

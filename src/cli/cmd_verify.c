@@ -2,7 +2,10 @@
  * why it is not correct. cli_prove also serves sim and export, which prove a plan before they
  * use it.
  *
- * A file is read unchecked: the proof itself finds what is wrong and can point at it. */
+ * A file is read unchecked: the proof itself finds what is wrong and can point at it.
+ *
+ *     $ tutti verify --topo ring:4 --algo ring --size 1M
+ *     correct: 4 ranks, 48 ops, 6 steps; allreduce by ring; proved exactly */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,6 +1,10 @@
 /* environment.c - the variables that the tool itself reads, and warnings about TUTTI_ variables
  * that are not known (most often a spelling mistake). A command that opens communicators leaves
- * the warning to the library, so that it is printed once. */
+ * the warning to the library, so that it is printed once.
+ *
+ *     TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE    defaults of --topo, --algo, --reproducible
+ *     TUTTI_TIMEOUT                                 default of --timeout (launch/job.c)
+ *     TUTTI_VERDICT                                 the launcher's file (self.c) */
 #include <stdio.h>
 #include <stdlib.h>
 

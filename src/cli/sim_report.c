@@ -1,5 +1,13 @@
 /* sim_report.c - what tutti sim reports about a simulation of level flow or packet, as text or
- * JSON: time, links, idle ranks, the bound, and which level to believe for such a network. */
+ * JSON: time, links, idle ranks, the bound, and which level to believe for such a network.
+ *
+ *     $ tutti sim --topo star:4@1Gbps,50us --algo ring --size 1M
+ *     ring: 13.18 ms in 6 steps, 24 messages (level flow)
+ *     busiest link rank 0 -> switch 0 carries 1.5 MiB and is used to 95.4%; ...
+ *     contention: at most 1 message on a link in a step; at most 1 at once (rank 0 -> switch 0)
+ *     most idle: rank 0 600 us (4.6%), rank 1 600 us (4.6%), ...; mean of all 600 us
+ *     bound 12.58 ms, 1.048 x
+ *     level flow is the one to believe for this network: ... */
 #include "cli/sim.h"
 
 #include <math.h>
