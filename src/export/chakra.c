@@ -72,6 +72,7 @@ static void put_waits(struct bytes *b, struct bytes *part, const struct tt_trace
     b->failed |= part->failed;
 }
 
+/* One Node message: identity, waits, attributes by its kind. */
 static void put_node(struct bytes *b, struct bytes *part, const struct tt_trace *t, uint64_t i)
 {
     enum { INT32 = 7, INT64 = 9, BOOL = 27 };

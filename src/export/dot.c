@@ -7,6 +7,7 @@
 
 enum { OPS_MAX = 20000 }; /* more take Graphviz too long to lay out */
 
+/* One rank: its operations as a cluster, the waits inside it, its sends. */
 static void print_rank(const struct tt_export_program *p, FILE *out)
 {
     const uint32_t rank = p->rank;

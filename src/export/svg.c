@@ -41,6 +41,7 @@ static uint32_t number_columns(const struct tt_sched *s, uint32_t *column)
     return n;
 }
 
+/* A line per rank, and the numbers of the columns below. */
 static void print_grid(const struct tt_sched *s, uint32_t columns, FILE *out)
 {
     const double end = x_of(columns);

@@ -16,6 +16,7 @@ const struct tt_export_format *tt_export_get(size_t i)
     return i < countof(formats) ? formats[i] : NULL;
 }
 
+/* NULL with an error that has near matches. */
 const struct tt_export_format *tt_export_find(const char *name, struct tutti_error *err)
 {
     const char *names[countof(formats)];

@@ -97,6 +97,7 @@ static double best_baseline(const struct row *x)
     return fmin(fmin(fmin(x->wfbp, x->ddp), fmin(x->tuned, x->horovod)), fmin(x->mgwfbp, x->bytes));
 }
 
+/* One row of a network's table, in the order of its columns. */
 static void print_row(struct repro_report *r, const char *model, const struct row *x)
 {
     repro_text(r, "%s", model);
@@ -156,6 +157,7 @@ static void dear_compute(struct repro_report *r, struct results *x)
     }
 }
 
+/* How much faster dear is than each baseline, beside the paper's largest figure. */
 static void gains(struct repro_report *r, const struct results *x)
 {
     repro_table(r, "gains",
@@ -211,6 +213,7 @@ static void dear_judge(struct repro_report *r, const struct results *x)
                most[0], most[1], most[2], most[3]);
 }
 
+/* The whole experiment: what is public, the tables, the comparisons, what must hold. */
 void repro_dear(struct repro_report *r)
 {
     struct results x = {0};

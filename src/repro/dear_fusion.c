@@ -25,6 +25,7 @@ static uint64_t threshold_at(int i)
     return (uint64_t)(65536 * exp2((double)i / STEPS_PER_OCTAVE));
 }
 
+/* Simulates one threshold and keeps it when it is the best or the worst so far. */
 static void try_threshold(struct repro_report *r, const struct tutti_model *m,
                           const struct repro_net *n, uint64_t bytes, struct sweep *s)
 {
@@ -57,6 +58,7 @@ static struct sweep sweep_model(struct repro_report *r, const char *name, const 
     return s;
 }
 
+/* One row: steps in ms, thresholds in MiB. */
 static void print_sweep(struct repro_report *r, const char *algo, const char *model,
                         const struct sweep *s)
 {
@@ -80,6 +82,7 @@ struct tuned {
     int matters;   /* models where the choice matters */
 };
 
+/* All models with one algorithm (NULL: the planner's choice); adds their rows. */
 static struct tuned tune_with(struct repro_report *r, const char *algo)
 {
     struct repro_net n;
@@ -96,6 +99,7 @@ static struct tuned tune_with(struct repro_report *r, const char *algo)
     return t;
 }
 
+/* Steps by threshold as rows for a picture, one point per octave. */
 static void plot_thresholds(struct repro_report *r)
 {
     struct repro_net n;

@@ -49,6 +49,7 @@ static void add_network(struct repro_report *r, const char *spec)
     tutti_topo_free(t);
 }
 
+/* Properties of the networks that are compared: degree, diameter, bisection, cable. */
 static void show_networks(struct repro_report *r)
 {
     static const char *const specs[] = {
@@ -200,6 +201,7 @@ static const uint32_t port_counts[4] = {1, 2, 4, 0};
 static const uint64_t sizes[] = {65536, 524288, 1 << 20, 16 << 20, 100000000};
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
+/* Networks and algorithms whose schedules are large or have no closed form. */
 bool repro_dln_is_slow(const char *kind, const char *algo)
 {
     return !strncmp(kind, "dln2d", 5) || !strcmp(algo, "swing") || !strcmp(algo, "hierarchical");
@@ -267,6 +269,7 @@ static void dln_compare(struct repro_report *r, size_t ports, uint64_t bytes, st
         v->ahead = fmin(v->ahead, best / ours);
 }
 
+/* --quick tries only the first and the last size. */
 static void show_ports(struct repro_report *r)
 {
     struct verdict v = {.behind = -1, .ahead = INFINITY};
@@ -333,6 +336,7 @@ static void show_duplex(struct repro_report *r)
     }
 }
 
+/* The parts in the order of the report. */
 void repro_dln(struct repro_report *r)
 {
     repro_note(r, "Working definitions: DLN(N,t) = ring plus jumps ceil(N/2) .. ceil(N/2^t); "

@@ -106,11 +106,13 @@ struct family {
     uint32_t cables[MOST_T + 1]; /* by t */
 };
 
+/* The member of a family with t jumps, without links. */
 static void family_spec(const struct family *f, uint32_t t, char spec[64])
 {
     snprintf(spec, 64, "%s,t=%u", f->kind, t);
 }
 
+/* Fills f->cables for all t; stops at the first failure, which the report keeps. */
 static void count_cables(struct repro_report *r, struct family *f)
 {
     for (uint32_t t = 0; t <= f->t_most; t++) {
@@ -166,6 +168,7 @@ static void try_family(struct repro_report *r, const struct family *f, uint32_t 
         *best = x;
 }
 
+/* The best of all families with at most so many cables. */
 static struct ours find_ours(struct repro_report *r, const struct family *families, size_t n,
                              uint32_t cables, uint64_t bytes)
 {
@@ -196,6 +199,7 @@ static void add_pair(struct repro_report *r, const struct cabled *rival, uint32_
     repro_real(r, 100 * (fmax(us->us, cost.time_us) / fmin(us->us, cost.time_us) - 1));
 }
 
+/* Equal numbers of cables: each rival beside the best of ours. */
 static void show_count(struct repro_report *r)
 {
     static const struct cabled all[] = {

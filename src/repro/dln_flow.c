@@ -225,6 +225,7 @@ static void time_flow(struct repro_report *r, const struct entrant *e, const str
     }
 }
 
+/* Both levels of one case. Level flow is tried only when level step gave a time. */
 static struct pair time_both(struct repro_report *r, const struct entrant *e, const struct scale *s,
                              size_t size)
 {
@@ -244,6 +245,7 @@ static struct pair time_both(struct repro_report *r, const struct entrant *e, co
     return p;
 }
 
+/* One row of the table; no difference is shown when level step is only an upper bound. */
 static void add_row(struct repro_report *r, const struct entrant *e, const struct scale *s,
                     uint64_t bytes, const struct pair *p)
 {
@@ -287,6 +289,7 @@ static void note_case(struct tally *t, const struct entrant *e, const struct sca
     }
 }
 
+/* All scales, sizes and entrants; --quick runs all entrants only at the first scale. */
 void repro_dln_flow(struct repro_report *r)
 {
     const bool quick = repro_is_quick(r);

@@ -48,6 +48,7 @@ static double dln_leaders_between(const struct shape *s, double flows, double st
     return flows * 2 * bytes / cable + steps * step_latency(s);
 }
 
+/* The flat ring over all GPUs. */
 static double lr(const struct shape *s)
 {
     double p = s->k * s->nodes;
@@ -60,6 +61,7 @@ static double inside(const struct shape *s)
     return 2 * (s->k - 1) * s->n / s->k / nvlink;
 }
 
+/* Rings inside and between; every GPU leads a ring of its own part. */
 static double lr_lr(const struct shape *s)
 {
     return inside(s) +
@@ -83,6 +85,7 @@ static double leader_inside(const struct shape *s)
     return 2 * log2(s->k) * s->n / nvlink;
 }
 
+/* One leader per node: trees inside, a ring between leaders. */
 static double binominal_lr(const struct shape *s)
 {
     return leader_inside(s) +
@@ -115,6 +118,7 @@ static const struct {
     {256, 128, {49.00, 55.54, 28.30, 27.34, 74.15, 148.3}},
 };
 
+/* The published table beside the closed forms; the largest difference is checked. */
 void repro_dln_leaders(struct repro_report *r)
 {
     double worst = 0;

@@ -34,6 +34,7 @@ static double bound_us(struct repro_report *r, const char *spec, uint64_t bytes)
     return info.bound_us;
 }
 
+/* The planner's time in microseconds; NaN when refused. */
 static double price_us(struct repro_report *r, const char *spec, const char *algo,
                        const char *options, uint64_t bytes)
 {
@@ -283,6 +284,7 @@ static double random_ring_us(const struct net *n, uint64_t bytes)
     return 2 * (p - 1.0) * (links + (double)bytes / p * 8e-3 * slowest);
 }
 
+/* One row of a size table; busiest is the bytes on the busiest link. */
 static void add_row(struct repro_report *r, const char *name, uint64_t bytes, double us,
                     double bound, double busiest)
 {
@@ -298,6 +300,7 @@ struct worst {
     double ring, blueconnect;
 };
 
+/* One table: all rivals over all sizes of one network, and its picture. */
 static void show_net(struct repro_report *r, const struct net *n, struct worst *w)
 {
     const uint64_t factor = repro_is_quick(r) ? 64 : 4;
@@ -322,6 +325,7 @@ static void show_net(struct repro_report *r, const struct net *n, struct worst *
     repro_plot(r, "bytes", "time_us", "algo");
 }
 
+/* Symmetric networks must not lose; on asymmetric ones flex must win against the ring. */
 static void show_sizes(struct repro_report *r)
 {
     struct worst even = {0}, uneven = {0};

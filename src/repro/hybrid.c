@@ -66,6 +66,7 @@ static void with_ring(struct repro_report *r, const struct tutti_model *m, const
     repro_net_close(&n);
 }
 
+/* Everything for one model, batch and network. */
 static struct steps all_steps(struct repro_report *r, const char *model, uint32_t batch,
                               const char *spec)
 {
@@ -148,6 +149,7 @@ static void factorial_row(struct repro_report *r, unsigned ranks, const char *ra
     *worst = excess > *worst ? excess : *worst;
 }
 
+/* All combinations of the factors; --quick takes fewer latencies and batches. */
 static void factorial(struct repro_report *r)
 {
     static const unsigned ranks[] = {2, 3, 4, 8};

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Algorithms that run on a Hamiltonian cycle of a grid. */
 static bool is_ring(const char *algo)
 {
     return !strcmp(algo, "ring") || !strcmp(algo, "bi-ring");
@@ -26,6 +27,7 @@ static bool is_grid(const char *kind)
     return !strncmp(kind, "torus", 5) || !strncmp(kind, "mesh", 4);
 }
 
+/* Ranks of a network; 0 after a failure, which the report keeps. */
 static uint32_t ranks_of(struct repro_report *r, const char *kind)
 {
     struct tutti_topo *t = NULL;
@@ -134,6 +136,7 @@ static const struct rival rivals[] = {
 };
 enum { NRIVALS = sizeof rivals / sizeof rivals[0], PLAIN = NRIVALS - 2, RING = 0, RING2D = 2 };
 
+/* The bit of enum place for a network, by its name; 0: none of them. */
 static unsigned place_of(const char *kind)
 {
     static const char *const names[] = {"torus", "mesh", "fattree", "bigraph"};
@@ -190,6 +193,7 @@ struct field {
     size_t best, ours;
 };
 
+/* Runs all rivals on one network and size. */
 static struct field run_field(struct repro_report *r, const char *kind, uint64_t bytes)
 {
     struct field f = {.best = NRIVALS, .ours = NRIVALS};
@@ -210,6 +214,7 @@ static const char *multitree_remark(const struct field *f)
     return f->us[f->best] < f->us[PLAIN] ? "MultiTree loses, pipelined wins" : "best baseline";
 }
 
+/* The rows of one network and size, and a last one with the lower bound. */
 static void add_field(struct repro_report *r, const struct field *f, const char *kind,
                       uint64_t bytes)
 {
@@ -234,6 +239,7 @@ static void add_field(struct repro_report *r, const struct field *f, const char 
     repro_text(r, "no schedule can beat it");
 }
 
+/* All networks and sizes; counts the cases in which a baseline wins. */
 static void show_baselines(struct repro_report *r)
 {
     static const char *const all[] = {"torus:4x4", "mesh:4x4",    "bigraph:4x8", "torus:8x8",
@@ -277,6 +283,7 @@ static void note_torus(struct mt_findings *f, const struct field *x)
     }
 }
 
+/* The torus of the claims, all sizes: fills the findings and checks them. */
 static void show_torus(struct repro_report *r, struct mt_findings *f)
 {
     f->ring_least = f->ring_least_best = INFINITY;
@@ -340,6 +347,7 @@ static void add_claim(struct repro_report *r, const char *what, const char *pape
     repro_real(r, best);
 }
 
+/* The abstract's claims beside ours, and beside the best baseline. */
 static void show_claims(struct repro_report *r, const struct mt_findings *f)
 {
     repro_table(r, "claims",

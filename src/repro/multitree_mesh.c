@@ -65,6 +65,7 @@ static double cycles_of(struct repro_report *r, uint32_t side, size_t algo, uint
                : NAN;
 }
 
+/* The artifact's sizes. Only the largest ones are checked, where the formula above holds. */
 static void show_sizes(struct repro_report *r)
 {
     double worst = 0;

@@ -20,6 +20,7 @@
 
 static const double aggregate = 128e9;
 
+/* Level packet with the machine above; the rest are the simulator's defaults. */
 static struct tutti_sim_options packets(bool lockstep, bool message)
 {
     return (struct tutti_sim_options){.packet = true,
@@ -38,6 +39,7 @@ static double packet_us(struct repro_report *r, const struct repro_case *c,
 
 /* ---- interfaces ---- */
 
+/* The four schemes on one size. */
 static void show_schemes(struct repro_report *r)
 {
     static const struct {

@@ -40,6 +40,7 @@ static size_t run_shown(struct repro_report *r, const char *net, uint64_t bytes,
     return best;
 }
 
+/* The rows of one torus; the best baseline is marked. */
 static void add_scaling(struct repro_report *r, const char *kind, uint32_t side, uint64_t bytes)
 {
     double us[NSHOWN];

@@ -55,6 +55,7 @@ struct repro_report {
     size_t ntables, nlines;
 };
 
+/* Frees what the report holds, not the report itself. */
 static void clear(struct repro_report *r)
 {
     for (size_t i = 0; i < r->ntables; i++)
@@ -133,6 +134,7 @@ static bool report_grow(struct repro_report *r, void **array, size_t n, size_t e
     return true;
 }
 
+/* Notes and checks share one list, in the order of the experiment. */
 static void add_line(struct repro_report *r, bool check, bool ok, const char *fmt, va_list ap)
 {
     void *array = r->lines;
@@ -331,6 +333,7 @@ static void print_table(const struct table *t)
     printf("\n");
 }
 
+/* Notes, tables, checks: what must hold comes last. */
 static void print_text(const struct repro_report *r)
 {
     for (size_t i = 0; i < r->nlines; i++)
@@ -354,6 +357,7 @@ static void json_cell(struct tutti_json *j, const char *key, const struct cell *
         tutti_json_real(j, key, c->real);
 }
 
+/* An array of rows; a row is an object with the columns as keys. */
 static void json_table(struct tutti_json *j, const struct table *t)
 {
     tutti_json_array(j, t->name);
@@ -466,6 +470,7 @@ static int report_draw(const struct repro_report *r, const struct cli_args *a, c
     return CLI_OK;
 }
 
+/* Columns are cut here, when no more tables are added. Pictures come before the report. */
 int repro_close(struct repro_report *r, const struct cli_args *a)
 {
     bool ok = true;
