@@ -112,6 +112,7 @@ static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, voi
                : TUTTI_OK;
 }
 
+/* Public name of a function of boot/ for the MPI shim. */
 bool tutti_mpi_strayed(struct tutti_error *ret)
 {
     return tt_boot_strayed(ret);
@@ -149,6 +150,7 @@ tutti_status tutti_comm_open_among(const struct tutti_comm_options *options,
     return st ? st : wrap(comm, ret_comm, err);
 }
 
+/* `ranks` has parent->ranks entries; comm/ checks them. */
 tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks,
                              const struct tutti_parent *parent, struct tutti_comm **ret_comm,
                              struct tutti_error *err)
@@ -170,6 +172,7 @@ tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks,
     return st ? st : wrap(part, ret_comm, err);
 }
 
+/* A wrong collective is the tool's mistake: aborts. */
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll)
 {
     struct tt_comm *c = api_need(COMM, comm);
@@ -213,6 +216,8 @@ void tutti_comm_abort(struct tutti_comm *comm, const char *reason)
     tt_comm_abort(api_need(COMM, comm), reason);
 }
 
+/* Anything that is no communicator gets the thread's last refusal, so that the reason is never
+ * lost. */
 const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm)
 {
     const struct tt_comm *c = tt_api_peek(API_COMM, comm);
@@ -264,6 +269,7 @@ void tutti_comm_leave(struct tutti_comm *comm)
     tt_comm_leave(c);
 }
 
+/* Plans as the call would, and runs nothing. Root 0. */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count,
                              tutti_dtype dtype, tutti_redop op, struct tutti_comm_plan_info *ret,
                              struct tutti_error *err)

@@ -19,6 +19,8 @@ const char *tutti_strerror(tutti_status status)
     return tt_status_text(status);
 }
 
+/* Times inside are whole picoseconds; a double holds them exactly up to 2^53 ps, about 2.5
+ * hours. */
 double tt_api_us(uint64_t ps)
 {
     return (double)ps / 1e6;
@@ -90,6 +92,8 @@ tutti_status tt_api_dtype(const char *function, tutti_dtype dtype, struct tutti_
                : tt_api_bad(function, err, TUTTI_ERR_ARG, "there is no data type %d", (int)dtype);
 }
 
+/* Checks what algorithms take for granted: enumerations, the fit of type and reduction, the
+ * root. */
 tutti_status tt_api_problem(const struct tutti_plan_options *o, uint32_t ranks,
                             struct tt_problem *ret, struct tutti_error *err)
 {
@@ -126,6 +130,7 @@ static tutti_status add_options(const char *text, struct tt_options *ret, struct
     return st;
 }
 
+/* algo is borrowed from the caller; the options are copied. Tuning is left to the caller. */
 tutti_status tt_api_options(const struct tutti_plan_options *o, struct tt_plan_options *ret,
                             struct tutti_error *err)
 {

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "comm/survey.h"
 
+/* Copies field by field: tool.h does not include the headers of the modules. */
 static void host_out(const struct tt_host *h, struct tutti_host *ret)
 {
     *ret = (struct tutti_host){.cores = h->cores,
@@ -18,6 +19,7 @@ static void host_out(const struct tt_host *h, struct tutti_host *ret)
     memcpy(ret->isa, h->isa, sizeof ret->isa);
 }
 
+/* Fails when variables contradict each other; `origin` is static. */
 tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err)
 {
     struct tt_boot_config c;
@@ -59,6 +61,7 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
 
 /* ---- the survey ---- */
 
+/* Collective among the ranks that the environment describes; no communicator is needed. */
 tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret,
                                struct tutti_error *err)
 {

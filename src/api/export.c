@@ -59,6 +59,7 @@ static tutti_status write_all(const struct tt_sched *s, const struct tt_export_f
     return st;
 }
 
+/* The list of options is copied, because parsing cuts it; `o` points into the copy. */
 tutti_status tutti_schedule_export(const struct tutti_schedule *schedule, const char *format,
                                    const char *options, const char *path, struct tutti_error *err)
 {

@@ -21,6 +21,7 @@ struct api_json {
     bool whole; /* the document's one value has begun */
 };
 
+/* NULL when out of memory or handles; every later call then aborts with a sentence. */
 struct tutti_json *tutti_json_open(FILE *out)
 {
     api_must("out", out);

@@ -7,6 +7,7 @@
 
 _Static_assert(TUTTI_ANY_SOURCE == TT_ANY && TUTTI_ANY_TAG == TT_ANY, "the engine's word for both");
 
+/* A blocking message. comm/ checks peer, count and type. */
 static tutti_status message_pass(const char *function, struct tutti_comm *comm,
                                  const struct tt_message *m, uint32_t *ret_source)
 {
@@ -45,6 +46,7 @@ tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, t
                              ret_source);
 }
 
+/* A message as a request, with its handle. */
 static tutti_status message_make(const char *function, struct tutti_comm *comm,
                                  const struct tt_message *m, struct tutti_request **ret)
 {

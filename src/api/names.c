@@ -91,6 +91,7 @@ static const char *const coll_names[] = {TUTTI_COLL_LIST(SECOND)};
 static const char *const dtype_names[] = {TUTTI_DTYPE_LIST(SECOND_OF_3)};
 static const char *const redop_names[] = {TUTTI_REDOP_LIST(SECOND)};
 
+/* The three finders differ only in their tables. */
 int tutti_coll_find(const char *name, struct tutti_error *err)
 {
     if (api_given(err, "name", name))
@@ -152,6 +153,7 @@ char *tutti_format_rate(double bytes_per_s, char *buf, size_t cap)
     return tt_format_rate(bytes_per_s, buf, cap);
 }
 
+/* Rounded to picoseconds, in which base/ formats. */
 char *tutti_format_us(double us, char *buf, size_t cap)
 {
     api_must("buf", buf);

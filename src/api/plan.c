@@ -67,6 +67,7 @@ static tutti_status plan_make(const struct api_topo *topo, const struct tutti_pl
     return tt_plan_make(topo->t, &problem, &o, topo->plans, &plan->p, err);
 }
 
+/* On failure plan_free accepts a plan that is filled in part. */
 tutti_status tutti_plan_make(const struct tutti_topo *topo,
                              const struct tutti_plan_options *options, struct tutti_plan **ret_plan,
                              struct tutti_error *err)
@@ -137,6 +138,7 @@ tutti_status tutti_plan_first_slice(const struct tutti_plan *plan, struct tutti_
     return st ? st : tt_api_schedule_wrap(s, ret, err);
 }
 
+/* Candidates exist only after an automatic choice: a named algorithm has none. */
 tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i,
                                 struct tutti_candidate *ret_candidate, struct tutti_error *err)
 {
@@ -158,6 +160,7 @@ tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i,
     return TUTTI_OK;
 }
 
+/* Numbers of operations and chunks need a schedule; everything else the plan knows. */
 void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule,
                      struct tutti_plan_info *ret)
 {
@@ -272,6 +275,7 @@ tutti_status tutti_plan_envelope(const struct tutti_topo *topo,
     return TUTTI_OK;
 }
 
+/* Bounds hold for any schedule: no algorithm, type or reduction is needed, only bytes. */
 tutti_status tutti_bound_make(const struct tutti_topo *topo, tutti_coll coll, uint32_t root,
                               uint64_t bytes, struct tutti_bound **ret, struct tutti_error *err)
 {

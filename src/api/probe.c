@@ -35,6 +35,8 @@ void tutti_probe_free(struct tutti_probe *probe)
     tt_probe_free(api_end(PROBE, probe));
 }
 
+/* The network is rebuilt from the measurement with each call; no cache of schedules is kept for
+ * it. */
 tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret,
                               struct tutti_error *err)
 {

@@ -32,6 +32,7 @@ const struct tt_userop *tt_api_userop(tutti_redop op)
     return value & MARK && held == value ? &slots[value % SLOTS].op : NULL;
 }
 
+/* Element sizes are powers of two, so that elements can be aligned to their size. */
 static tutti_status redop_check(const char *function, const struct tutti_redop_options *o,
                                 struct tutti_error *err)
 {

@@ -53,6 +53,7 @@ tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedu
     return st ? st : read_path(path, false, ret, err);
 }
 
+/* The first error counts: that of writing, else that of closing. */
 tutti_status tutti_schedule_write(const struct tutti_schedule *schedule, const char *path,
                                   struct tutti_error *err)
 {
@@ -74,6 +75,7 @@ void tutti_schedule_free(struct tutti_schedule *schedule)
     tt_sched_free(api_end(SCHEDULE, schedule));
 }
 
+/* Translates the verdict; `why` is empty for a correct schedule. */
 static tutti_status verify(const struct tt_sched *s, const struct tt_verify_options *o,
                            struct tutti_verdict *ret, struct tutti_error *err)
 {

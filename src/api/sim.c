@@ -17,6 +17,7 @@ struct api_sim {
     double *factor;
 };
 
+/* Everything but the arrays of the what-ifs, which sim_run adds. */
 static struct tt_sim_options sim_translate(const struct tutti_sim_options *o)
 {
     return (struct tt_sim_options){.level = o->packet ? TT_SIM_PACKET : TT_SIM_FLOW,
@@ -101,6 +102,7 @@ struct job {
     const struct tutti_sim_options *options;
 };
 
+/* Fills *sim; on failure the caller frees what was filled so far. */
 static tutti_status sim_run(const struct job *j, struct api_sim *sim, struct tutti_error *err)
 {
     struct tt_sim_options o = sim_translate(j->options);
@@ -255,6 +257,7 @@ static void sum_links(const struct api_sim *sim, struct tutti_sim_info *ret)
     ret->mean_utilisation = ret->links_used ? sum / ret->links_used : 0;
 }
 
+/* Mean and maximum of the idle times. */
 static void sum_ranks(const struct api_sim *sim, struct tutti_sim_info *ret)
 {
     struct tutti_sim_rank r;

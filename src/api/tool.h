@@ -22,6 +22,7 @@ struct tutti_algo_info {
     size_t noptions;
 };
 bool tutti_algo_get(size_t i, struct tutti_algo_info *ret);
+/* A kind of network that a spec can name: its form "star:N", an example, and what it is. */
 struct tutti_topo_kind_info {
     const char *name, *form, *example, *desc;
 };
@@ -195,6 +196,7 @@ tutti_status tutti_plan_envelope(const struct tutti_topo *topo,
                                  uint64_t max_bytes, struct tutti_envelope_piece **ret,
                                  size_t *ret_n, struct tutti_error *err);
 
+/* What a schedule is. Texts live as long as the schedule. */
 struct tutti_schedule_info {
     tutti_coll coll;
     tutti_dtype dtype;
@@ -272,6 +274,7 @@ tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct t
                            struct tutti_error *err);
 void tutti_sim_free(struct tutti_sim *sim); /* accepts NULL */
 
+/* A summary of a simulation; times in microseconds, links directed. */
 struct tutti_sim_info {
     double time_us;
     uint32_t steps, ranks, links; /* links: directed */
@@ -290,6 +293,7 @@ struct tutti_sim_info {
 };
 void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret);
 
+/* What one directed link carried. */
 struct tutti_sim_link {
     double bytes_per_s; /* with the what-ifs */
     uint64_t bytes;
@@ -301,12 +305,14 @@ struct tutti_sim_link {
 struct tutti_sim_rank {
     double end_us, send_us, receive_us, reduce_us, idle_us;
 };
+/* A message of the timeline: who, which step, channel and segment, and when. */
 struct tutti_sim_event {
     uint32_t src, dst, step, channel, segment;
     uint64_t bytes;
     /* could have started; first byte left; last byte arrived */
     uint64_t ready_ps, start_ps, end_ps;
 };
+/* A reduction of the timeline. */
 struct tutti_sim_work {
     uint32_t rank, step;
     uint64_t bytes;
@@ -329,6 +335,7 @@ void tutti_probe_free(struct tutti_probe *probe); /* accepts NULL */
  * tutti_topo_free. */
 tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret,
                               struct tutti_error *err);
+/* A summary of a measurement. */
 struct tutti_probe_info {
     uint32_t ranks, hosts, groups;
     uint64_t pairs, pairs_measured; /* pairs of hosts, each direction */
@@ -373,6 +380,7 @@ bool tutti_policy_get(size_t i, struct tutti_name *ret);
 bool tutti_fusion_get(size_t i, struct tutti_name *ret);
 
 struct tutti_model;
+/* A built-in model, for lists. */
 struct tutti_model_entry {
     const char *name, *desc;
     uint32_t batch; /* default */
@@ -441,6 +449,8 @@ struct tutti_trainsim_info {
     uint64_t hash;
 };
 void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim_info *ret);
+/* Tensors that travel together, or a part of one (offset_bytes). decoupled: as reduce-scatter
+ * and all-gather. */
 struct tutti_trainsim_bucket {
     const char *first, *last; /* tensors; live as long as the result */
     uint32_t tensors;
@@ -463,6 +473,7 @@ struct tutti_trainsim_span {
 };
 bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i,
                          struct tutti_trainsim_span *ret);
+/* A threshold that bayesian fusion has tried, and its step. */
 struct tutti_trainsim_trial {
     uint64_t threshold_bytes;
     double time_us;
@@ -552,12 +563,14 @@ struct tutti_identity {
 };
 tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err);
 
+/* The host of this process. */
 struct tutti_host {
     char name[64], kernel[64], isa[16]; /* isa: the instruction set of the reductions */
     uint32_t cores, online;             /* cores that this process may use; that are online */
     uint64_t memory_bytes, available_bytes;
 };
 void tutti_host(struct tutti_host *ret);
+/* One capability that was tried on this host. */
 struct tutti_check {
     const char *name;
     bool ok, needed; /* needed: a job cannot run without it */

@@ -77,6 +77,7 @@ tutti_status tutti_topo_load(const char *path, struct tutti_topo **ret_topo,
     return st ? st : tt_api_topo_wrap(t, true, ret_topo, err);
 }
 
+/* Puts the parts together to a spec and parses that: one parser for both. */
 tutti_status tutti_topo_generate(const char *kind, const char *params, const char *link,
                                  struct tutti_topo **ret_topo, struct tutti_error *err)
 {
@@ -187,6 +188,7 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
     return TUTTI_OK;
 }
 
+/* Millimetres to metres; the mean is over all cables. */
 bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack,
                       struct tutti_topo_floor *ret)
 {

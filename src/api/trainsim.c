@@ -190,6 +190,7 @@ void tutti_prices_close(struct tutti_prices *prices)
 
 /* ---- simulation ---- */
 
+/* The position in order_names is the value of enum tt_policy_order. */
 static tutti_status find_order(const char *name, enum tt_policy_order *ret, struct tutti_error *err)
 {
     char near[160];
@@ -305,6 +306,8 @@ void tutti_trainsim_free(struct tutti_trainsim *sim)
     trainsim_free(api_end(TRAINSIM, sim));
 }
 
+/* sync has one bucket whatever its fusion is, and policies that wait at step launch in the order
+ * of readiness: both are named as such. */
 void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim_info *ret)
 {
     const struct tt_trainsim *s = ((const struct api_trainsim *)api_need(TRAINSIM, sim))->s;

@@ -162,6 +162,7 @@ static void mark_token(struct tt_json_reader *r)
     r->token_column = json_read_column(r);
 }
 
+/* The first letter has selected the word; the rest must match. */
 static tutti_status parse_word(struct tt_json_reader *r, const char *word, enum tt_json_kind kind,
                                struct tt_json_token *ret)
 {
@@ -236,6 +237,7 @@ static tutti_status parse_key(struct tt_json_reader *r, int c, struct tt_json_to
     return TUTTI_OK;
 }
 
+/* A failure of reading looks like the end of the input: it is reported as itself. */
 static tutti_status parse_end(struct tt_json_reader *r, int c, struct tt_json_token *ret)
 {
     if (c != TT_JSON_END_OF_INPUT)

@@ -30,6 +30,7 @@ static const char *const names[] = {
 #undef LOG_NAME
 };
 
+/* A variable that is set to "" counts as not set. */
 static const char *log_variable(const char *name)
 {
     const char *v = getenv(name);
@@ -76,6 +77,7 @@ static tutti_status name_file(const char *pattern, uint32_t rank, struct tt_str 
     return ret->failed ? tt_fail_memory(err, "log file") : TUTTI_OK;
 }
 
+/* *ret stays as it is without TUTTI_LOG_FILE. */
 static tutti_status open_file(uint32_t rank, int *ret, struct tutti_error *err)
 {
     const char *pattern = log_variable("TUTTI_LOG_FILE");
@@ -118,6 +120,7 @@ bool tt_log_wants(enum tt_log_level level)
     return level != TT_LOG_NONE && (int)level <= written && (level != TT_LOG_ERROR || asked);
 }
 
+/* Time of day in local time, as people compare it with other logs; returns its length. */
 static size_t begin_line(enum tt_log_level level, uint32_t rank, char *line)
 {
     struct timespec now;

@@ -92,6 +92,7 @@ void *tt_vec_at(const struct tt_vec *v, size_t i)
     return (char *)v->data + i * v->elem;
 }
 
+/* Leaves an empty vector with its element size. */
 void tt_vec_free(struct tt_vec *v)
 {
     free(v->data);

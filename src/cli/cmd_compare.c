@@ -8,9 +8,9 @@
  *
  *     $ tutti compare star:4@1Gbps,5us ring:4@1Gbps,1us --sizes 1M..1M
  *     ...
- *           size    network           algorithm         predicted  x bound  x fastest  ms x cost
- *          1 MiB    star:4@1Gbps,5us  halving-doubling   12.62 ms    1.003      2.004      63.11
- *                 * ring:4@1Gbps,1us  bi-ring            6.297 ms    1.001      1.000      25.19 * */
+ *       size    network           algorithm         predicted  x bound  x fastest  ms x cost
+ *      1 MiB    star:4@1Gbps,5us  halving-doubling   12.62 ms    1.003      2.004      63.11
+ *             * ring:4@1Gbps,1us  bi-ring            6.297 ms    1.001      1.000      25.19 * */
 #include "cli/cli.h"
 
 #include <math.h>

@@ -70,6 +70,7 @@ static void dln_four_compare(struct repro_report *r, bool declared, uint64_t byt
                    cases[best].name, 100 * (us[0] / us[best] - 1), us[best], us[0]);
 }
 
+/* Three sizes, each with undeclared and with declared ports. */
 void repro_dln_four(struct repro_report *r)
 {
     static const uint64_t sizes[] = {64 << 10, 1 << 20, 16 << 20};

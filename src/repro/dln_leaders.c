@@ -68,12 +68,14 @@ static double lr_lr(const struct shape *s)
            dln_leaders_between(s, 2, 2 * (s->nodes - 1), 2 * (1 - 1 / s->nodes) * s->n / s->k);
 }
 
+/* Recursive halving and doubling between nodes. */
 static double lr_rab(const struct shape *s)
 {
     return inside(s) +
            dln_leaders_between(s, 2, 2 * log2(s->nodes), 2 * (1 - 1 / s->nodes) * s->n / s->k);
 }
 
+/* Recursive doubling between nodes: fewer steps, more bytes. */
 static double lr_rdb(const struct shape *s)
 {
     return inside(s) + dln_leaders_between(s, 2, log2(s->nodes), log2(s->nodes) * s->n / s->k);

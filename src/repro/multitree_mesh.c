@@ -120,6 +120,7 @@ static void show_weak(struct repro_report *r)
     }
 }
 
+/* The notes say what is quoted and what is not explained. */
 void repro_multitree_mesh(struct repro_report *r)
 {
     repro_note(r, "Mesh table: cycles of the HPCA 2024 artifact's result files (MultiTree with the "

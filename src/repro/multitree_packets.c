@@ -89,6 +89,7 @@ struct row {
     double ring, ring2d, packet, message;
 };
 
+/* The ring has one interface, as the authors' has; the 2D-ring and MultiTree run from tables. */
 static struct row run_row(struct repro_report *r, uint64_t bytes)
 {
     struct tutti_sim_options one = packets(false, false), table = packets(true, false),

@@ -91,6 +91,7 @@ static double iteration(double forward, double comm, bool overlap)
     return overlap ? forward + fmax(2 * forward, comm) : 3 * forward + comm;
 }
 
+/* How much less `is` is than `than`, in percent. */
 static double less_percent(double than, double is)
 {
     return 100 * (1 - is / than);

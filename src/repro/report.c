@@ -105,6 +105,7 @@ bool repro_failed(const struct repro_report *r)
     return r->failed;
 }
 
+/* Only the first failure is kept: later ones follow from it. */
 void repro_fail(struct repro_report *r, const struct tutti_error *err)
 {
     if (!r->failed)
@@ -112,6 +113,7 @@ void repro_fail(struct repro_report *r, const struct tutti_error *err)
     r->failed = true;
 }
 
+/* Out of memory is a failure like any other. */
 static void fail_memory(struct repro_report *r)
 {
     struct tutti_error err = {.status = TUTTI_ERR_MEMORY};

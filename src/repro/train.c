@@ -29,6 +29,7 @@ struct tutti_model *repro_model(struct repro_report *r, const char *name, uint32
     return m;
 }
 
+/* A NULL model or missing prices mean that the report has failed: nothing is simulated. */
 void repro_step(struct repro_report *r, const struct tutti_model *m, const struct repro_net *n,
                 const struct tutti_trainsim_options *o, struct tutti_trainsim_info *ret)
 {
