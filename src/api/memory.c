@@ -68,6 +68,7 @@ static void free_kept(struct block *b, bool last)
         tt_shm_region_free(&b->heap);
 }
 
+/* A block that cannot be listed is freed again: unlisted, it could never be freed safely. */
 tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory,
                              struct tutti_error *err)
 {
@@ -103,6 +104,7 @@ void tutti_mem_free(struct tutti_comm *comm, void *memory)
         free_kept(&b, last);
 }
 
+/* Marks what is allocated now; later blocks are not kept. */
 void tutti_mem_keep(struct tutti_comm *comm)
 {
     const struct tt_comm *c = api_need(COMM, comm);

@@ -169,6 +169,7 @@ char *tutti_near_matches(const char *name, const char *const *names, size_t n, c
     return tt_near_matches(name, names, n, buf, cap);
 }
 
+/* The table of base/variables.c; all texts are static. */
 bool tutti_variable_get(size_t i, struct tutti_variable *ret)
 {
     size_t n;

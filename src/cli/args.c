@@ -75,6 +75,7 @@ static bool take_option(int argc, char **argv, int *i, struct cli_args *a)
 {
     const char *word = argv[*i];
     bool is_long = word[1] == '-';
+    /* "=" separates a value only in long options: -x=5 is no form that we offer. */
     const char *eq = is_long ? strchr(word, '=') : NULL;
     const struct cli_option *o = option_of(a->command, word);
     if (!o)
@@ -154,6 +155,7 @@ bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_ar
         }
         if (c->takes_program)
             return take_program(argv + i, ret);
+        /* A limit of the command, or of the table. */
         if (ret->nwords == c->max_words || ret->nwords == CLI_MAX_WORDS) {
             fprintf(stderr, "tutti %s: unexpected word '%s'; see tutti %s --help\n", c->name,
                     argv[i], c->name);

@@ -1,5 +1,10 @@
 /* bench.h - what the files of tutti bench share: the state of a run, a row of its table, and the
- * functions that measure and print them. */
+ * functions that measure and print them.
+ *
+ *     cmd_bench.c: options, loop over sizes
+ *         |--> bench_measure.c: times of one size --> bench_data.c: input, check of the output
+ *         |--> bench_explain.c: what ran (--explain)
+ *         '--> bench_print.c: a row */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -11,7 +16,10 @@ struct bench {
     const struct cli_args *a;
     struct tutti_comm *comm;
     struct bench_problem p;
+    /* sizes in bytes from begin to end, each `factor` times the one before; iters 0: chosen by
+     * time */
     uint64_t begin, end, factor, iters, warmup;
+    /* mem_tutti: buffers of tutti_mem_alloc; warmup_given: --warmup was given, even as 0 */
     bool check, mem_tutti, explain, warmup_given;
     bool places[2];      /* [0]: measure out of place, [1]: in place */
     char plan_ranks[16]; /* ranks that the file of --plan is for; "": no --plan */
@@ -27,6 +35,7 @@ struct bench {
 struct bench_time {
     bool known;
     uint64_t wrong;
+    /* per call; GB/s of bytes / time, and corrected by the bus factor */
     double time_us, algbw, busbw;
 };
 

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 
+/* The measured call on one rank. Rooted collectives have root 0. */
 struct bench_problem {
     tutti_coll coll;
     tutti_dtype dtype;

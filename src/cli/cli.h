@@ -14,6 +14,7 @@
  * input. */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2 };
 
+/* An option of a command. A list of them ends with an entry whose name is NULL. */
 struct cli_option {
     const char *name; /* long name without dashes */
     char letter;      /* short form, 0: none */
@@ -45,6 +46,7 @@ struct cli_command {
     const char *examples; /* one per line */
     /* lists of options, each ended by an entry with name NULL; the array itself is ended by NULL */
     const struct cli_option *const *options;
+    /* plain words that the command takes */
     size_t min_words, max_words;
     /* everything from the first plain word on, or after "--", is a program with its arguments */
     bool takes_program;
@@ -110,6 +112,7 @@ struct cli_progress {
     uint64_t start_ns, last_ns;
     bool shown;
 };
+/* show is called with the fraction done, as often as the work likes; end removes the line. */
 void cli_progress_begin(struct cli_progress *p, const char *what);
 void cli_progress_show(void *progress, double fraction);
 void cli_progress_end(struct cli_progress *p);

@@ -138,6 +138,7 @@ static int bench_parse(struct bench *b)
         return planned;
     if (mem && strcmp(mem, "malloc") && strcmp(mem, "tutti"))
         return cli_bad(a, "--mem %s: malloc or tutti", mem);
+    /* The same fact for the run and for the prediction. */
     b->mem_tutti = b->p.own = mem && !strcmp(mem, "tutti");
     b->check = cli_flag(a, "check") && b->p.coll != TUTTI_BARRIER;
     b->explain = cli_flag(a, "explain");
@@ -188,6 +189,7 @@ static tutti_status bench_buffers(struct bench *b, struct tutti_error *err)
     b->p.count = count_for(b, b->end);
     size_t each = tutti_dtype_bytes(b->p.dtype), in = (cli_bench_in_elems(&b->p) + 16) * each,
            out = (cli_bench_out_elems(&b->p) + 16) * each;
+    /* In place, one buffer is input and output: both need the larger length. */
     in = in > out ? in : out;
     if (b->mem_tutti) {
         tutti_status st = tutti_mem_alloc(b->comm, in, &b->in, err);
@@ -218,6 +220,7 @@ static int run_row(struct bench *b, struct bench_row *r)
     struct tutti_error err;
     if (tutti_comm_plan(b->comm, b->p.coll, b->p.count, b->p.dtype, b->p.op, &r->plan, &err))
         return cli_fail(b->a, &err);
+    /* The prediction for the buffers that are really used. */
     r->plan.predicted_us = b->mem_tutti ? r->plan.own_us : r->plan.predicted_us;
     for (int i = 0; i < 2; i++) {
         if (!b->places[i])

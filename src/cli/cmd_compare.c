@@ -275,6 +275,7 @@ static bool same_ranks(const struct comparison *c)
 
 static void print_text(const struct comparison *c)
 {
+    /* The column of specs is as wide as the longest one, and at least as wide as its title. */
     int width = 7;
     char cost[64], cable[64], switched[64];
     for (size_t n = 0; n < c->networks; n++)
@@ -309,6 +310,7 @@ static int compare_draw(const struct cli_args *a, const struct comparison *c,
     double *xy = calloc(2 * points, sizeof *xy);
     const char **line = calloc(points, sizeof *line);
     char(*names)[200] = calloc(c->networks, sizeof *names), title[96];
+    /* One check for all three; each step below is skipped after a failure. */
     bool ok = xy && line && names;
     for (size_t n = 0; ok && n < c->networks; n++)
         snprintf(names[n], sizeof names[n], "%.120s: %u cable%s, %u switch%s", c->network[n].spec,

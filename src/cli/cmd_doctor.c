@@ -38,6 +38,7 @@ static void doctor_resolve(const struct doctor *d, const struct tutti_variable *
                            size_t cap, const char **ret_origin)
 {
     const char *set = cli_environment(v->name);
+    /* Another launcher than tutti run gives rank and size by its own variables. */
     bool launched = d->me.origin && strcmp(d->me.origin, "none") && strcmp(d->me.origin, "tutti");
     snprintf(value, cap, "%s", set ? set : v->dflt);
     *ret_origin = set ? "set" : "default";
@@ -195,6 +196,7 @@ static int doctor_run(const struct cli_args *a)
     const char *transport = cli_value(a, "transport");
     if (transport && strcmp(transport, "shm") && strcmp(transport, "tcp"))
         return cli_bad(a, "--transport %s: shm or tcp", transport);
+    /* -n outside a job: the ranks look at themselves; this process becomes the launcher. */
     if (cli_value(a, "ranks") && !cli_in_job())
         return cli_start_ranks(a, NULL);
     struct doctor *d = calloc(1, sizeof *d);

@@ -260,6 +260,7 @@ static int change(const struct cli_args *a, const struct tutti_plan_options *o,
     struct cli_whatif w = {0};
     struct tutti_topo *changed = NULL;
     struct tutti_error err;
+    /* Without a what-if one plan is enough. */
     if (!cli_value(a, "slow") && !cli_value(a, "degrade") && !cli_value(a, "down"))
         return 0;
     if (cli_plan_make(*t, o, ret_before, &err))

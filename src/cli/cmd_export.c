@@ -71,6 +71,7 @@ static int run(const struct cli_args *a)
         return a->nwords ? cli_bad(a, "either a FILE or --list")
                          : list_formats(cli_flag(a, "json"));
     const char *format = cli_value(a, "format"), *output = cli_value(a, "output");
+    /* FILE and --format are checked here, because --list needs neither. */
     if (!a->nwords || !format)
         return cli_bad(a, "--format FORMAT and a FILE are needed (tutti export --list has the "
                           "formats; - is standard input)");

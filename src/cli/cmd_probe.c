@@ -3,7 +3,10 @@
  * Inside a job the process is one rank; otherwise it starts its own ranks on this machine
  * through tutti run. All ranks measure together (tutti_probe_run is collective); rank 0 writes
  * the file and prints. With -o - the file has standard output for itself and the report goes to
- * standard error. */
+ * standard error.
+ *
+ *     rank 0 .. n-1: tutti_probe_run --> the same result on all ranks
+ *     rank 0:        topology -> file;  report -> text or JSON */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -253,11 +256,14 @@ static int probe_run(const struct cli_args *a)
 {
     const char *time = cli_value(a, "time");
     struct tutti_error err;
+    /* 10 s */
     uint64_t ps = UINT64_C(10000000000000);
     if (time && tutti_parse_time(time, &ps, &err))
         return cli_bad(a, "--time: %s", err.text);
     if (cli_flag(a, "json") && to_stdout(a))
         return cli_bad(a, "--json and -o -: standard output takes one document; name a file");
+    /* The folder is checked only by the process that starts the ranks: in a job it may be rank
+     * 0's host alone that has it. */
     if (cli_in_job())
         return run_rank(a, ps / 1000000);
     int code = check_folder(a);

@@ -73,6 +73,7 @@ static int replay_parse(struct replay *r)
     const struct cli_args *a = r->a;
     uint64_t window = 0;
     r->steps = 5;
+    /* Options that are not given stay zero, the trainer's defaults. */
     r->options =
         (struct tutti_trainer_options){.size = sizeof r->options,
                                        .algo = cli_value(a, "algo"),

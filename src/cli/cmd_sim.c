@@ -178,6 +178,7 @@ static int judge_read(const struct cli_args *a, const struct tutti_topo *t,
     if (info.ranks != tutti_topo_ranks(t))
         return cli_bad(a, "the plan is for %u ranks, the network has %u", info.ranks,
                        tutti_topo_ranks(t));
+    /* 0: the plan was made for no network in particular. */
     if (info.topo_hash && !info.nroutes && info.topo_hash != tutti_topo_hash(t))
         fprintf(stderr, "note: the plan was made for another network\n");
     return 0;
@@ -287,6 +288,7 @@ static int sim_deliver(const struct cli_args *a, const struct sim_answer *x, str
         return cli_bad(a, "--timeline: out of memory");
     if (o->links.f)
         cli_sim_write_links(x, o->links.f);
+    /* Both files get their names before anything is reported. */
     int code = cli_output_keep(a, &o->timeline);
     if (!code)
         code = cli_output_keep(a, &o->links);

@@ -125,6 +125,7 @@ static void topo_describe(const struct cli_args *a, const struct tutti_topo *t,
                           const struct tutti_topo_info *i, uint32_t per_rack)
 {
     struct tutti_topo_floor floor;
+    /* Zeroed, with no racks: the network is not laid out on a floor. */
     if (!tutti_topo_floor(t, per_rack, &floor))
         floor = (struct tutti_topo_floor){0};
     if (cli_flag(a, "json"))

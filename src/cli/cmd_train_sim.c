@@ -186,6 +186,7 @@ static tutti_status run_policies(const char *policy, struct tutti_prices *prices
     struct tutti_name name;
     size_t policies = 1;
     tutti_status st = TUTTI_OK;
+    /* Counts the policies for the estimate of the progress line. */
     while (x->all && tutti_policy_get(policies, &name))
         policies++;
     cli_wait_begin("simulating");
@@ -315,6 +316,7 @@ static int train_sim_run(const struct cli_args *a)
         x.topo = info.spec;
         code = train_sim_simulate(a, t, &x);
     }
+    /* Entries that were not simulated are NULL, which free accepts. */
     for (size_t i = 0; i < TRAIN_SIM_MOST; i++)
         tutti_trainsim_free(x.sims[i]);
     tutti_model_free(model);

@@ -93,6 +93,7 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
         code = cli_get_topo(a, &t);
     if (code)
         return code;
+    /* "auto" needs a plan to choose; a named algorithm does not. */
     bool named = problem.o.algo && strcmp(problem.o.algo, "auto");
     tutti_status st =
         named ? tutti_schedule_build(t, tutti_topo_ranks(t), &problem.o, 0, 0, ret, &err)

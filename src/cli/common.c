@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Lists that several commands include in their own tables. */
 const struct cli_option cli_topo_options[] = {
     {"topo", 't', "SPEC",
      "the network: kind:parameters[@link], or a topology file; see tutti topo --help"},
@@ -106,6 +107,7 @@ static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
     struct tutti_error err;
     const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"),
                *op = cli_value(a, "op");
+    /* -1 for an unknown name; then the later ones are -1, too, and err is that of the first. */
     int c = coll ? tutti_coll_find(coll, &err) : TUTTI_ALLREDUCE;
     int d = c < 0 ? -1 : dtype ? tutti_dtype_find(dtype, &err) : TUTTI_F32;
     int r = d < 0 ? -1 : op ? tutti_redop_find(op, &err) : TUTTI_SUM;
@@ -261,6 +263,7 @@ void cli_progress_show(void *progress, double fraction)
     /* Not before one second of work, and at most ten times a second. */
     if (!isatty(STDERR_FILENO) || now - p->start_ns < 1000000000u || now - p->last_ns < 100000000u)
         return;
+    /* The bar has 40 characters. */
     int full = (int)(fraction * 40);
     if (fraction >= 0.001)
         cli_time_left((double)(now - p->start_ns) / 1e9, fraction, left, sizeof left);
@@ -288,6 +291,7 @@ bool cli_reader_gone(void)
 
 int cli_finish(int code)
 {
+    /* A reader that has gone is no error: head has read what it wanted. */
     if ((fflush(stdout) == 0 && !ferror(stdout)) || cli_reader_gone())
         return code;
     fprintf(stderr, "tutti: standard output could not be written\n");

@@ -16,6 +16,7 @@ struct doctor {
     struct tutti_survey *survey; /* NULL: not in a job, or the ranks could not meet */
     bool connected;              /* every rank reaches every other, and needed checks hold */
     bool measured;
+    /* valid when `measured` */
     struct tutti_speeds speeds;
     char guard[64];                      /* how sockets are protected, in words */
     char problems[DOCTOR_PROBLEMS][600]; /* sentences about what is needed and does not work */

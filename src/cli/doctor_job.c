@@ -247,6 +247,7 @@ static void try_comm(struct doctor *d)
         cli_doctor_problem(d, "a communicator cannot be opened: %s", err.text);
         return;
     }
+    /* 1 + 2 + .. + n = n (n + 1) / 2 */
     int64_t sum = tutti_comm_rank(comm) + 1, n = tutti_comm_size(comm);
     if (tutti_allreduce(comm, &sum, &sum, 1, TUTTI_I64, TUTTI_SUM))
         cli_doctor_problem(d, "an all-reduce failed: %s", tutti_comm_last_error(comm)->text);

@@ -21,6 +21,7 @@ static uint64_t data_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Does nothing where the host does not tell how much memory is available. */
 void cli_limit_memory(void)
 {
     struct rlimit now;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* More outputs than any command has. */
 enum { SLOTS = 4 };
 static char temps[SLOTS][PATH_MAX]; /* names of unfinished files; "": slot is free */
 /* Standard error is a terminal; asked in advance, because isatty is not for handlers. */
@@ -56,6 +57,7 @@ static void block(sigset_t *before)
     sigprocmask(SIG_BLOCK, &all, before);
 }
 
+/* -1: all slots are taken. */
 static int free_slot(void)
 {
     for (int i = 0; i < SLOTS; i++)
@@ -106,6 +108,7 @@ static bool take_names(struct cli_output *o, const char *path)
            snprintf(o->temp, sizeof o->temp, "%s.XXXXXX", target) < (int)sizeof o->temp;
 }
 
+/* A regular or new file gets a temporary one beside it. */
 static FILE *open_named(struct cli_output *o, const char *path)
 {
     struct stat st;

@@ -86,6 +86,7 @@ static struct scale scale_of(const struct cli_plot *p, const double *v, double l
         }
     if (s.lo > s.hi)
         s.lo = s.hi = 0;
+    /* The second term makes the axis a factor of two long when the values are (nearly) equal. */
     double margin = fmax((s.hi - s.lo) / 25, (log10(2) - (s.hi - s.lo)) / 2);
     s.lo -= margin;
     s.hi += margin;
@@ -98,6 +99,7 @@ static double plot_along(const struct scale *s, double v)
     return (log10(v) - s->lo) / (s->hi - s->lo) * s->length;
 }
 
+/* Pixels of point i. */
 static double at_x(const struct picture *pic, size_t i)
 {
     return LEFT + plot_along(&pic->x, pic->p->x.v[i]);

@@ -1,4 +1,6 @@
-/* replay.h - what the files of tutti replay share: the run, and one measured policy. */
+/* replay.h - what the files of tutti replay share: the run, and one measured policy.
+ *
+ *     cmd_replay.c: options, loop over policies --> replay_run.c: steps of one policy --> a row */
 #ifndef CLI_REPLAY_H
 #define CLI_REPLAY_H
 
@@ -10,6 +12,7 @@ enum { REPLAY_MOST = 16 };
 struct replay {
     const struct cli_args *a;
     struct tutti_comm *comm;
+    /* borrowed */
     const struct tutti_model *model;
     struct tutti_trainer_options options; /* without the policy */
     uint64_t steps;

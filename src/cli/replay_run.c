@@ -17,6 +17,7 @@
 
 #include "cli/replay.h"
 
+/* Steps that are not timed, and all-reduces of which the best counts. */
 enum { WARM_UP = 2, ROUNDS = 3 };
 
 /* One policy under way: its trainer and the compute times by tensor. */
@@ -216,6 +217,7 @@ tutti_status cli_replay_comm(struct replay *r, struct tutti_error *err)
     struct tutti_model_info info;
     void *buffer = NULL;
     tutti_model_info(r->model, &info);
+    /* As f32, whatever the model's types are: only the bytes matter. */
     size_t count = info.bytes / 4;
     tutti_status st = tutti_mem_alloc(r->comm, count * 4, &buffer, err);
     double best = 1e300;

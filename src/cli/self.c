@@ -82,6 +82,7 @@ int cli_start_ranks(const struct cli_args *a, const char *dflt)
     uint64_t ranks;
     if (n && tutti_parse_u64(n, 1, CLI_MAX_RANKS, &ranks, &err))
         return cli_bad(a, "-n %s", err.text);
+    /* Eight words before the options, at most two per option, and the NULL. */
     const char *argv[2 * CLI_MAX_VALUES + 9] = {"tutti",      "run", "--bind", "-n",
                                                 n ? n : dflt, "--",  self,     a->command->name};
     size_t k = 8;

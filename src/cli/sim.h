@@ -1,4 +1,9 @@
-/* sim.h - what the files of tutti sim share: the request, the answer, and its reports. */
+/* sim.h - what the files of tutti sim share: the request, the answer, and its reports.
+ *
+ *     cmd_sim.c: the order of work
+ *         |--> sim_options.c: the request
+ *         |--> sim_report.c: the answer as text or JSON
+ *         '--> sim_files.c: --timeline and --links */
 #ifndef CLI_SIM_H
 #define CLI_SIM_H
 

@@ -65,6 +65,7 @@ static void put_us(FILE *out, uint64_t ps)
     fprintf(out, "%llu.%06u", (unsigned long long)(ps / 1000000), (unsigned)(ps % 1000000));
 }
 
+/* One bar of the timeline. */
 struct slice {
     uint32_t rank, step;
     enum track track;
@@ -92,6 +93,7 @@ static bool begin_slice(struct timeline *t, const struct slice *s)
 static bool put_message(struct timeline *t, const struct tutti_sim_event *e, enum track track)
 {
     bool sent = track == TRACK_SEND;
+    /* The other end. */
     uint32_t peer = sent ? e->dst : e->src;
     char size[64];
     struct slice s = {sent ? e->src : e->dst, e->step, track, e->bytes, e->start_ps, e->end_ps};

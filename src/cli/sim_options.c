@@ -56,6 +56,7 @@ static const struct {
                  {"timeline", SIM_FLOW | SIM_PACKET},
                  {"links", SIM_FLOW | SIM_PACKET}};
 
+/* In the order of the bits of enum sim_level. */
 static const char *const level_names[] = {"step", "flow", "packet"};
 
 const char *cli_sim_level_name(enum sim_level level)

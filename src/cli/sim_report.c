@@ -59,6 +59,7 @@ static void json_links(struct tutti_json *j, const struct sim_answer *x,
     tutti_json_u64(j, "used", i->links_used);
     tutti_json_real(j, "mean_utilisation", i->mean_utilisation);
     tutti_json_real(j, "max_utilisation", i->max_utilisation);
+    /* Nothing was sent: no link has a peak. */
     if (tutti_sim_link(x->sim, i->peak_link, &l) && l.peak)
         tutti_json_string(j, "peak_link",
                           tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));

@@ -36,6 +36,7 @@ static void json_buckets(struct tutti_json *j, const struct tutti_trainsim *s)
 static void json_trials(struct tutti_json *j, const struct tutti_trainsim *s)
 {
     struct tutti_trainsim_trial t;
+    /* Ours to free; NULL when out of memory, which JSON writes as null. */
     char *log = tutti_trainsim_log(s);
     tutti_json_array(j, "trials");
     for (size_t i = 0; tutti_trainsim_trial(s, i, &t); i++) {

@@ -14,6 +14,7 @@
 
 #include "cli/cli.h"
 
+/* One line at a time: the state is the process's. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t ended;
@@ -66,6 +67,7 @@ static void *waiting_count(void *unused)
 
 void cli_wait_begin(const char *what)
 {
+    /* No terminal: `running` stays false and cli_wait_end does nothing. */
     if (!isatty(STDERR_FILENO))
         return;
     waiting.what = what;

@@ -26,12 +26,14 @@ bool cli_read_factor(const char *text, double max, double *ret)
 {
     size_t n = strlen(text);
     char *end;
+    /* strtod would also take signs, exponents, "inf" and hexadecimal numbers. */
     if (!n || n > 20 || strspn(text, "0123456789.") != n)
         return false;
     *ret = strtod(text, &end);
     return !*end && *ret <= max;
 }
 
+/* The longest name of a rank or link in an option. */
 enum { WHAT_CHARS = 500 };
 #define MAX_FACTOR 1e9
 
@@ -45,6 +47,7 @@ static int read_pair(const struct cli_args *a, const char *option, const char *k
     char number[24] = "";
     if (!strncmp(text, key, k) && text[k] == '=') {
         w = text + k + 1;
+        /* The last ",factor=" counts: the name before it may contain the same text. */
         for (next = w; (next = strstr(next, ",factor=")); next++)
             f = next + 8;
         n = f ? (size_t)(f - 8 - w) : 0;

@@ -223,6 +223,7 @@ static void plot_batches(struct repro_report *r)
     repro_plot(r, "batch", "step_ms", "policy");
 }
 
+/* The notes come first: what is public, what is assumed, and the result in one sentence. */
 void repro_hybrid(struct repro_report *r)
 {
     repro_note(r, "Hybrid all-reduce with layer overlapping (KIPS 2021). Public is the abstract: "
