@@ -2,7 +2,7 @@
  * next one that was never used.
  *
  * The table is lock-free, because a fork in another thread must not leave a lock behind that
- * nobody releases. The stack is a linked list of slot numbers; a counter beside its head changes
+ * no thread releases. The stack is a linked list of slot numbers; a counter beside its head changes
  * with every operation, so that a head that was popped and pushed again meanwhile is not taken
  * for the same (the ABA problem). Invariant: a slot is on the stack, or beyond `used`, or holds
  * a handle, never two of these.

@@ -34,7 +34,7 @@ static void plan_free(struct api_plan *plan)
     free(plan);
 }
 
-/* Who watches planning in this thread (tutti_plan_watched). Thread-local, so that threads that
+/* The watcher of planning in this thread (tutti_plan_watched). Thread-local, so that threads that
  * plan at the same time do not see each other's candidates. */
 static _Thread_local struct {
     tutti_plan_watch_fn *watch;

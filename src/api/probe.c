@@ -1,5 +1,8 @@
 /* probe.c - the public functions of a measured network over probe/. Everything but the run itself
- * only reads the result, and the units become those of the public interface. */
+ * only reads the result, and the units become those of the public interface.
+ *
+ * Pairs of hosts are numbered row by row without the diagonal. With 3 hosts: pair 0 is 0 -> 1,
+ * pair 1 is 0 -> 2, pair 2 is 1 -> 0, and so on. */
 #include "api/api.h"
 
 #include "probe/probe.h"

@@ -305,7 +305,7 @@ struct tutti_sim_link {
 struct tutti_sim_rank {
     double end_us, send_us, receive_us, reduce_us, idle_us;
 };
-/* A message of the timeline: who, which step, channel and segment, and when. */
+/* A message of the timeline: its ends, step, channel and segment, and its times. */
 struct tutti_sim_event {
     uint32_t src, dst, step, channel, segment;
     uint64_t bytes;

@@ -3,7 +3,7 @@
  * xoshiro256** (Blackman and Vigna, 2018) seeded by splitmix64; bounded numbers by Lemire's
  * multiplication with rejection, so that they are exactly uniform. Bytes are hashed as
  * little-endian words, so that a hash does not depend on the machine. Nothing here resists an
- * adversary who knows the seed: proofs that need this take their seed from tt_entropy. */
+ * adversary that knows the seed: proofs that need this take their seed from tt_entropy. */
 #include "base/base.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* types.c - what reductions make sense of which data types. */
+/* types.c - which reductions exist for which data types: all of them for integers; for floats those
+ * that are not logical; none for opaque elements, which only functions of the caller can reduce. */
 #include "base/base.h"
 
 bool tt_dtype_is_opaque(tutti_dtype d)

@@ -6,7 +6,7 @@
  *     number = digits [ "." digits ]            at most 24 digits that matter
  *     size   = number [ K | M | G | T | P | E ] [ "B" | "iB" ]    K = 1024 bytes; a whole number
  *     rate   = number ( bits | bytes )          10-based: K = 1000, ...; more than zero
- *     bits   = K | M | G | T | P                "10G": network people leave out the unit
+ *     bits   = K | M | G | T | P                "10G": bits, as usual for networks
  *            | [ K | M | G | T | P ] ( "bps" | "b/s" | "b" | "bit" | "bits" | "bit/s" | "bits/s" )
  *     bytes  = [ K | M | G | T | P ] ( "B/s" | "Bps" )
  *     time   = number ( "ps" | "ns" | "us" | "µs" | "ms" | "s" ) | zero    whole picoseconds

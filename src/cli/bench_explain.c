@@ -59,7 +59,7 @@ void cli_bench_explain_json(struct tutti_json *j, const struct bench_explained *
         tutti_json_null(j, "measured_by_predicted");
 }
 
-/* The word that tutti_comm_explain gives for who chose the schedule, for people. */
+/* What chose the schedule (the origin of tutti_comm_explain), in words for people. */
 static const char *origin_words(const char *origin)
 {
     if (!strcmp(origin, "plan"))

@@ -35,7 +35,7 @@ static const char *redop_of(const struct bench *b)
     return reduces ? tutti_redop_name(b->p.op) : "none";
 }
 
-/* ---- who is where ---- */
+/* ---- hosts of the ranks ---- */
 
 /* Collective. *ret has the seats of all ranks on rank 0 (zeroed elsewhere); the
  * caller frees it. */

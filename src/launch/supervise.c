@@ -1,7 +1,7 @@
 /* supervise.c - the life of a job, as phases with a time at which the next one begins:
  *
  *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING
- *      | | |                  (who was first?)   (named; the others        (SIGTERM)
+ *      | | |                  (which was first?) (named; the others        (SIGTERM)
  *      | | |                                      may report)                  ^ |
  *      | | '--a rank has ended, the ranks blame                                | '--2 s--> KILLING
  *      | |    one that still runs--> AWAITING --timeout + 1 s------------------'         (SIGKILL)

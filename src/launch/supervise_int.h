@@ -39,8 +39,8 @@ bool launch_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd)
 size_t launch_screen_poll(struct sup_screen *s, struct pollfd *fds);
 void launch_screen_serve(struct sup_screen *s, const struct pollfd *fds, size_t n);
 bool launch_screen_idle(const struct sup_screen *s); /* all streams ended, everything written */
-/* Closes our ends of all pipes, whoever still holds the other ones; what has arrived is still
- * written. */
+/* Closes our ends of all pipes, even if other processes hold the other ends; what has arrived is
+ * still written. */
 void launch_screen_cut(struct sup_screen *s);
 void launch_screen_close(struct sup_screen *s);
 

@@ -8,8 +8,8 @@
  * written; streams take turns. A line is shown when it is complete, when its stream ends (a
  * newline is added), or when it fills the buffer (it is broken there). Nothing blocks: pipes are
  * read only when there is room, and only as much is written as poll promises (a page), so that
- * signals are served while nobody reads. A reader that went away (head) is passed on: the ranks'
- * pipes are closed, and their writes fail as if they wrote to it themselves. */
+ * signals are served while there is no reader. A reader that went away (head) is passed on: the
+ * ranks' pipes are closed, and their writes fail as if they wrote to it themselves. */
 #include "launch/supervise_int.h"
 
 #include <assert.h>
