@@ -13,8 +13,7 @@
 
 #include "train/train.h"
 
-/* `last` is a copy of the trainer's error: it must stay valid while the caller reads it, also
- * when another thread fails meanwhile. */
+/* `last` is the copy of the trainer's error that tutti_trainer_last_error returns. */
 struct api_trainer {
     struct tt_trainer *t;
     struct tutti_error last;

@@ -70,8 +70,8 @@ uint32_t tt_fork_generation(void)
     uint32_t none = 0;
 
     pthread_once(&once, fork_prepare);
+    /* Two threads may race: one number wins, the other is skipped. */
     if (atomic_load(number) == 0)
-        /* Two threads may race: one number wins, the other is skipped. */
         atomic_compare_exchange_strong(number, &none, atomic_fetch_add(&given, 1) + 1);
     return atomic_load(number);
 }

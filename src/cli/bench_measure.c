@@ -157,8 +157,8 @@ tutti_status cli_bench_measure(const struct bench *b, bool in_place, struct benc
         st = tutti_barrier(b->comm);
         if (!st)
             st = time_calls(b, &x, n, &t);
+        /* The slowest rank's mean counts: a collective is done when all ranks are. */
         if (!st)
-            /* The slowest rank's mean counts: a collective is done when all ranks are. */
             st = tutti_allreduce(b->comm, &t, &t, 1, TUTTI_F64, TUTTI_MAX);
         best = t < best ? t : best;
     }

@@ -262,8 +262,8 @@ static void text_row(const struct bench *b, const struct bench_row *r)
         if (b->places[i])
             print_time(b, &r->place[i]);
     printf("   %s %.1f\n", r->plan.algo, r->plan.predicted_us);
+    /* The time that belongs to the prediction: out of place when it was measured. */
     if (b->explain)
-        /* The time that belongs to the prediction: out of place when it was measured. */
         cli_bench_explain_text(&r->explained, r->place[!r->place[0].known].time_us);
     fflush(stdout);
 }

@@ -346,8 +346,8 @@ static int compare_compare(const struct cli_args *a, struct comparison *c, struc
         code = get_cost(a, c);
     if (!code)
         code = open_networks(a, c);
+    /* Before planning: a file that cannot be written should fail at once. */
     if (!code)
-        /* Before planning: a file that cannot be written should fail at once. */
         code = cli_output_open(a, "svg", svg);
     if (!code)
         code = plan_all(a, c);

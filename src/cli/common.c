@@ -276,9 +276,8 @@ void cli_progress_show(void *progress, double fraction)
 
 void cli_progress_end(struct cli_progress *p)
 {
+    /* Overwrites the line with blanks: bar, percentage and estimate take at most 71 characters. */
     if (p->shown)
-        /* Overwrites the line with blanks: the bar, the percentage and the estimate are 71
-         * characters. */
         fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 71, "");
 }
 

@@ -4,8 +4,8 @@
  *                                                   --drop, signal--> unlink
  *
  * The signal handler removes unfinished files. It may only use async-signal-safe calls, so it finds
- * their names in static memory. Invariant: whenever signals are not blocked, temps[] holds exactly
- * the temporary files that exist. */
+ * their names in static memory. Invariant: every unfinished temporary file
+ * is listed in temps[] whenever signals are not blocked. */
 #include "cli/output.h"
 
 #include <errno.h>

@@ -31,8 +31,8 @@ static bool is_first(const char *path, const char *key)
     bool found = false, first = true;
     while (in && !found && fgets(line, sizeof line, in))
         found = !strcmp(line, key);
+    /* The line after the key has the pid. */
     if (found && fgets(line, sizeof line, in))
-        /* The line after the key has the pid. */
         first = atoi(line) == getpid();
     if (in)
         fclose(in);

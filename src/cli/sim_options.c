@@ -78,8 +78,8 @@ int cli_sim_level_get(const struct cli_args *a, enum sim_level *ret)
         return cli_bad(a, "no level '%.40s'%s%s (known: step, flow, packet)", text,
                        *near ? "; " : "", near);
     }
+    /* level_names is in the order of the bits. */
     if (text)
-        /* level_names is in the order of the bits. */
         level = (enum sim_level)(1u << i);
     for (size_t k = 0; k < sizeof goes_with / sizeof goes_with[0]; k++)
         if (cli_value(a, goes_with[k].option) && !(goes_with[k].levels & level))

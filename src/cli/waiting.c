@@ -58,8 +58,8 @@ static void *waiting_count(void *unused)
         if (!waiting.over)
             waiting_say(++seconds);
     }
+    /* Erase the line. */
     if (seconds)
-        /* Erase the line. */
         fprintf(stderr, "\r%79s\r", "");
     pthread_mutex_unlock(&waiting.lock);
     return NULL;

@@ -25,8 +25,8 @@ static void print_rank(const struct tt_export_program *p, FILE *out)
     }
     for (uint32_t i = 0; i < p->slice.nops; i++) {
         const struct tt_op *op = &p->slice.ops[i];
+        /* The partner's number within its own rank. */
         if (op->kind == TT_OP_SEND)
-            /* The partner's number within its own rank. */
             fprintf(out, "  r%u_%u -> r%u_%llu [color=blue];\n", rank, i, op->peer,
                     (unsigned long long)(p->partner[tt_export_number(p->sched, rank, i)] - tt_export_number(p->sched, op->peer, 0)));
     }
