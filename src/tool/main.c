@@ -18,6 +18,7 @@ static const struct cli_command *const commands[] = {
     &cli_doctor,  &repro_command, &cli_train_sim, &cli_replay, &cli_export};
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
+/* NULL when there is no command of that name. */
 static const struct cli_command *find_command(const char *name)
 {
     for (size_t i = 0; i < NCOMMANDS; i++)
