@@ -216,7 +216,7 @@ static tutti_status probe_topo(const struct tt_topo *t, const struct levels *v,
         return tt_fail(
             why, TUTTI_ERR_REFUSED,
             "%s has no levels to follow; the option levels=AxB (innermost first) sets them",
-            t ? t->kind : "a problem without topology");
+            t ? tt_topo_words(t) : "a problem without topology");
     return TUTTI_OK;
 }
 
