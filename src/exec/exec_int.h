@@ -409,15 +409,15 @@ struct tt_xrowop {
 };
 struct tt_xrow {
     uint32_t nexchanges, nranks;
-    uint32_t *first; /* nexchanges + 1 entries: the first operation of each */
-    size_t head;     /* bytes of a box before the places */
-    size_t bytes;    /* of a box */
+    uint32_t *first;    /* nexchanges + 1 entries: the first operation of each */
+    size_t head;        /* bytes of a box before the places */
+    size_t bytes;       /* of a box */
+    uint32_t per_round; /* segments between two meetings when nothing goes through boxes */
     struct tt_xrowop *ops;
     bool writes; /* every send after the first exchange may be written by its reduction */
     /* of the run: */
-    uint32_t round, segment; /* segment: the next of a round of all segments */
-    /* nothing goes through boxes: an exchange is one round of all segments */
-    bool whole;
+    uint32_t round, segment; /* segment: the next of a round of several */
+    bool whole;              /* nothing goes through boxes: a round has per_round segments */
     bool last; /* one more meeting at the end: peers read heaps in the last exchange */
 };
 /* Makes p->box if the program is a row that boxes have room for. */

@@ -238,17 +238,19 @@ static bool retry(struct tt_engine *e)
     return any;
 }
 
-/* Boxes come first and alone: an exchange of small vectors takes less time than polling the
- * transport. Transport events can wait one round, since every caller polls again. Window slots are
- * reported only when nothing else happened: usually the next piece carries them (refs.c). */
+/* Boxes come first: an exchange of small vectors takes less time than polling the transport, which
+ * can wait when that was all. While boxes have more to do (a long row) it is polled as well, so
+ * that messages beside it are not starved. Window slots are reported only when nothing else
+ * happened: usually the next piece carries them (refs.c). */
 bool tt_exec_engine_progress(struct tt_engine *e)
 {
-    if (e->boxing && tt_exec_box_progress(e))
+    const bool boxed = e->boxing && tt_exec_box_progress(e);
+    if (boxed && !e->boxing)
         return true;
     size_t n = e->transport->ops->poll(e->transport, e->events, TT_XEVENTS);
     for (size_t i = 0; i < n; i++)
         handle(e, &e->events[i]);
-    bool any = n > 0;
+    bool any = boxed || n > 0;
     if (!any && e->ntaken)
         tt_exec_tell_slots(e);
     if (e->waiting || e->ndeferred || e->due || e->mail || e->report || e->owing || e->held)

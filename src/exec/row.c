@@ -15,8 +15,9 @@
  * What lies in a heap that all ranks map is not copied: the first box says where the messages are,
  * and where results of later exchanges may be written. A rank changes such a place only after the
  * next meeting; sends for which that does not hold are copied (`copies`). If no message goes
- * through a box, each exchange is one round of all segments. A rank whose heap is read in the last
- * exchange waits for one more meeting.
+ * through a box, an exchange needs no meeting but the one at its end; there are more (every
+ * ROUND_BYTES), since meetings are what shows peers that a rank is alive. A rank whose heap is read
+ * in the last exchange waits for one more meeting.
  *
  *     first box    flags
  *                  by exchange and rank: where the message to it is,
@@ -31,14 +32,21 @@
 #include "exec/exec_int.h"
 
 enum { LINE = 64 };
+/* Bytes of a chunk between two meetings when nothing goes through boxes: a rank whose reductions are
+ * slow must be seen to move, and a meeting costs little beside so many bytes. */
+enum { ROUND_BYTES = 1 << 20 };
 /* Flags of a rank. WRITES: its reductions write every result that it sends. OFFERS: every receive
  * after the first exchange offers its place. HEAPS: all that it sends lies in its heap. LAST: its
  * heap is read in the last exchange. */
 enum { WRITES = 1, OFFERS = 2, HEAPS = 4, LAST = 8 };
 
+/* Addresses of processes lie below this bit: it says that a place is in a box. (An odd number would
+ * not do: elements of one byte may lie at odd addresses.) */
+#define IN_BOX (UINT64_C(1) << 63)
+
 /* What a rank tells one other rank about one exchange. */
 struct word {
-    uint64_t from; /* an address in its heap, or (odd) 2 * where in its box + 1 */
+    uint64_t from; /* an address in its heap, or IN_BOX | where in its box */
     uint64_t to;   /* an address in its heap that may be written; 0: none */
 };
 /* The beginning of the first box. */
@@ -186,6 +194,8 @@ tutti_status tt_exec_row_make(struct tt_xcompile *x)
     r->nranks = n;
     r->head = (size_t)head;
     r->bytes = (size_t)(head + places * each);
+    r->per_round = each < ROUND_BYTES ? (uint32_t)(ROUND_BYTES / (each ? each : 1)) : 1;
+    r->per_round = r->per_round < p->segments ? r->per_round : p->segments;
     divide_operations(x, r, each);
     find_copies(p, r);
     find_filled(p, r);
@@ -246,7 +256,7 @@ static void row_say(const struct tt_engine *e, struct tt_program *p, struct head
         char *at = heap_place(e, p, i);
         if (op->kind == TT_OP_SEND) {
             o->heap = at && !o->copies[p->mode];
-            w->from = o->heap ? (uintptr_t)at : 2 * o->at + 1;
+            w->from = o->heap ? (uintptr_t)at : IN_BOX | o->at;
             h->flags &= o->heap || !op->elems ? ~UINT64_C(0) : ~(uint64_t)HEAPS;
             h->flags |= o->heap && last ? LAST : 0;
         } else {
@@ -276,17 +286,18 @@ static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i
     }
     o->written =
         o->exchange && theirs->flags & WRITES && mine->word[o->exchange * r->nranks + l->peer].to;
-    if (!(w->from & 1) && bytes && !o->written) {
+    if (!(w->from & IN_BOX) && bytes && !o->written) {
         o->peer = tt_direct_resolve(e->direct, l->place, w->from, bytes);
         return o->peer;
     }
-    o->at = w->from / 2;
+    o->at = w->from & ~IN_BOX;
     return o->written || o->at <= tt_direct_boxes_max(e->direct) - slot_bytes(p, op->elems);
 }
 
 /* In the first round: what all decide alike, then each message. No last meeting is needed if every
  * result is written: then no heap is read in the last exchange. */
-static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void *const *all)
+static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void *const *all,
+                     uint32_t *ret_peer)
 {
     struct tt_xrow *r = p->box->row;
     const struct head *mine = all[p->context->rank];
@@ -299,17 +310,35 @@ static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void
     r->whole = every & HEAPS;
     r->last = any & LAST && !(every & OFFERS && every & WRITES);
     for (uint32_t i = 0; i < p->nops; i++)
-        if (p->ops[i].kind <= TT_OP_RECV && !row_hear(e, p, i, mine, all[peer_of(p, i)]))
+        if (p->ops[i].kind <= TT_OP_RECV && !row_hear(e, p, i, mine, all[peer_of(p, i)])) {
+            *ret_peer = peer_of(p, i);
             return false;
+        }
     return true;
 }
 
 /* ---- running ---- */
 
+/* Of an exchange when nothing goes through boxes. */
+static uint32_t rounds_each(const struct tt_program *p)
+{
+    return (p->segments + p->box->row->per_round - 1) / p->box->row->per_round;
+}
+
 static uint32_t rounds_of(const struct tt_program *p)
 {
     const struct tt_xrow *r = p->box->row;
-    return r->whole ? r->nexchanges : r->nexchanges + p->segments - 1;
+    return r->whole ? r->nexchanges * rounds_each(p) : r->nexchanges + p->segments - 1;
+}
+
+/* The first segment of the present round, and how many it has, when nothing goes through boxes. */
+static uint32_t first_segment(const struct tt_program *p, uint32_t *ret_n)
+{
+    const struct tt_xrow *r = p->box->row;
+    uint32_t first = r->round % rounds_each(p) * r->per_round;
+    assert(first < p->segments);
+    *ret_n = p->segments - first < r->per_round ? p->segments - first : r->per_round;
+    return first;
 }
 
 /* The segment of an exchange that is in a round (they follow each other diagonally); TT_XNO: none.
@@ -443,18 +472,23 @@ static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchang
     return !reads || !tt_direct_aborted(e->direct);
 }
 
-/* The work of a round. A round of all segments does one segment per call, so that the caller can do
- * other things in between. */
-static bool take_round(struct tt_engine *e, struct tt_program *p, const void *const *all)
+/* The work of a round. A round of several segments does one per call, so that the caller can do
+ * other things in between. *ret_more: there are more. */
+static bool take_round(struct tt_engine *e, struct tt_program *p, const void *const *all,
+                       bool *ret_more)
 {
     struct tt_xrow *r = p->box->row;
     bool ok = true;
-    if (r->whole)
-        return row_take(e, p, r->round, r->segment++, all);
+    *ret_more = false;
+    if (r->whole) {
+        uint32_t n, first = first_segment(p, &n);
+        ok = row_take(e, p, r->round / rounds_each(p), first + r->segment, all);
+        *ret_more = ++r->segment < n;
+        return ok;
+    }
     for (uint32_t x = 0; x < r->nexchanges && ok; x++)
         if (segment_in(p, x, r->round) != TT_XNO)
             ok = row_take(e, p, x, segment_in(p, x, r->round), all);
-    r->segment = p->segments;
     return ok;
 }
 
@@ -471,18 +505,21 @@ static void row_count(struct tt_program *p)
 bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     struct tt_xrow *r = p->box->row;
-    if (r->round == 0 && r->segment == 0 && !hear_all(e, p, all)) {
-        tt_exec_fault(e, &(struct tt_exec_engine_fault){
-                             .kind = TT_FAULT_PROTOCOL, .peer = UINT32_MAX, .seq = p->seq});
+    uint32_t liar = UINT32_MAX;
+    if (r->round == 0 && r->segment == 0 && !hear_all(e, p, all, &liar)) {
+        tt_exec_fault(e, &(struct tt_exec_engine_fault){.kind = TT_FAULT_PROTOCOL,
+                                                        .peer = tt_context_world(p->context, liar),
+                                                        .seq = p->seq});
         return false;
     }
     /* Only known once hear_all has set `whole`. The round after the last only waits for readers. */
     uint32_t rounds = rounds_of(p);
-    if (r->round < rounds && !take_round(e, p, all)) {
+    bool more = false;
+    if (r->round < rounds && !take_round(e, p, all, &more)) {
         tt_exec_lost(e, UINT32_MAX);
         return false;
     }
-    if (r->round < rounds && r->segment < p->segments)
+    if (more)
         return false;
     r->segment = 0;
     if (++r->round < rounds + r->last) {
