@@ -6,7 +6,7 @@
  *
  *     GlobalMetadata  1 version
  *     Node            1 id, 2 name, 3 type, 5 data_deps (packed), 10 attr ...
- *     AttributeProto  1 name, then one value: 7 int32, 9 int64, 27 bool
+ *     AttributeProto  1 name, then one value: 7 int32, 9 int64, 13 uint64, 27 bool
  *
  * Field numbers are those of Chakra's schema (et_def.proto). */
 #include <string.h>
@@ -75,7 +75,7 @@ static void put_waits(struct bytes *b, struct bytes *part, const struct tt_trace
 /* One Node message: identity, waits, attributes by its kind. */
 static void put_node(struct bytes *b, struct bytes *part, const struct tt_trace *t, uint64_t i)
 {
-    enum { INT32 = 7, INT64 = 9, BOOL = 27 };
+    enum { INT32 = 7, INT64 = 9, UINT64 = 13, BOOL = 27 };
     static const uint32_t types[] = {SEND_NODE, RECEIVE_NODE, COMPUTE_NODE};
     static const char *const names[] = {"SEND", "RECV", "COMP"};
     const struct tt_node *n = tt_vec_at(&t->nodes, i);
@@ -89,7 +89,7 @@ static void put_node(struct bytes *b, struct bytes *part, const struct tt_trace 
     put_attribute(b, part, "is_cpu_op", BOOL, 0);
     if (n->kind == TT_NODE_COMPUTE) {
         put_attribute(b, part, "num_ops", INT64, n->bytes / t->bind.elem_bytes);
-        put_attribute(b, part, "tensor_size", INT64, n->bytes);
+        put_attribute(b, part, "tensor_size", UINT64, n->bytes);
         return;
     }
     put_attribute(b, part, "comm_size", INT64, n->bytes);

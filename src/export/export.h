@@ -22,6 +22,9 @@ struct tt_export_options {
     uint64_t max_bytes;   /* ... 0: no limit */
 };
 
+/* Writes text for XML: its special characters as entities, control characters as '?'. */
+void tt_export_xml_text(const char *text, FILE *out);
+
 /* A format: a line of the table in table.c, defined in its own file. */
 struct tt_export_format {
     const char *name, *desc;

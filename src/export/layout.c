@@ -19,13 +19,16 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Engines know four collectives, and equal blocks only. */
+/* Engines know four collectives, equal blocks only, and a broadcast from rank 0 only. */
 static tutti_status refuse(const struct tt_shape *s, const char *format, struct tutti_error *err)
 {
     switch (s->coll) {
     case TUTTI_ALLREDUCE:
-    case TUTTI_BROADCAST:
         return TUTTI_OK;
+    case TUTTI_BROADCAST:
+        if (s->root == 0)
+            return TUTTI_OK;
+        return tt_fail(err, TUTTI_ERR_REFUSED, "%s: has no root: ranks must be numbered so that the root is 0, not %u", format, s->root);
     case TUTTI_REDUCE_SCATTER:
     case TUTTI_ALL_GATHER:
         if (tt_sched_shape_equal_blocks(s))

@@ -5,8 +5,13 @@
  * wait until a place is free again. Every channel begins with a handshake, because a put must not
  * arrive before the receiver has entered the collective.
  *
- *     sender    put own chunk -> receiver's scratch, signal
- *     receiver  wait, reduce(own chunk, scratch) -> own chunk
+ *     sender    put own chunk -> receiver's scratch, nop, signal, (port) flush
+ *     receiver  wait, nop, reduce(own chunk, scratch) -> own chunk
+ *
+ * All threads of a block share a put, a copy or a reduction; signals, waits and semaphores are done
+ * by a few of them, and the others run ahead. Only a nop lets the threads meet: one comes before a
+ * signal or release that tells of something done, and after a wait or acquire. A put by a port only
+ * asks for it: the flush waits until the source has been read and may be overwritten.
  *
  * A thread block takes 64 operations. Longer programs continue in the next block, which waits for a
  * semaphore of the one before: correct and in order, but without overlap inside a GPU. Written from
@@ -37,7 +42,7 @@ struct plan {
     struct tt_vec open; /* struct connection, of the present rank */
     struct tt_json_writer *w;
     uint32_t block, ops; /* the present thread block, and the operations in it */
-    bool stale;          /* something was written since the threads last met */
+    bool stale;          /* something was put, written or waited for since the threads last met */
 };
 
 /* Units of all chunks of n acts. */
@@ -193,17 +198,34 @@ static void semaphore_op(struct plan *p, const char *name, uint64_t id)
     p->ops++;
 }
 
-/* Begins an operation. When the block has no room left for it and for the release that ends a
- * block, the program continues in the next block first. */
+static void nop(struct plan *p)
+{
+    tt_json_object_compact(p->w);
+    member_text(p->w, "name", "nop");
+    tt_json_object_end(p->w);
+    p->ops++;
+    p->stale = false;
+}
+
+/* When the block has no room left for one operation and for the nop and the release that end a
+ * block, the program continues in the next block. */
+static void make_room(struct plan *p)
+{
+    if (p->ops + 3 <= OPS_MAX)
+        return;
+    if (p->stale)
+        nop(p);
+    semaphore_op(p, "sem_release", p->block);
+    close_block(p);
+    p->block++;
+    open_block(p);
+    semaphore_op(p, "sem_acquire", p->block - 1);
+    nop(p);
+}
+
 static void begin_op(struct plan *p, const char *name)
 {
-    if (p->ops + 2 > OPS_MAX) {
-        semaphore_op(p, "sem_release", p->block);
-        close_block(p);
-        p->block++;
-        open_block(p);
-        semaphore_op(p, "sem_acquire", p->block - 1);
-    }
+    make_room(p);
     tt_json_object_compact(p->w);
     member_text(p->w, "name", name);
     p->ops++;
@@ -222,15 +244,14 @@ static void channel_op(struct plan *p, const char *name, uint64_t connection)
     end_op(p);
 }
 
-/* Lets the threads of a block meet, so that what was written before can be read after. Only when
- * something was written. */
+/* Lets the threads of a block meet, so that what any of them did before holds for all after. Not
+ * when nothing was done since they last met. */
 static void meet(struct plan *p)
 {
-    if (!p->stale)
-        return;
-    begin_op(p, "nop");
-    end_op(p);
-    p->stale = false;
+    if (p->stale)
+        make_room(p);
+    if (p->stale)
+        nop(p);
 }
 
 static void local_buffer(struct plan *p, struct tt_export_place at)
@@ -262,6 +283,7 @@ static void put_act(struct plan *p, const struct tt_act *a, uint64_t connection,
     tt_json_object_end(p->w);
     tt_json_array_end(p->w);
     end_op(p);
+    p->stale = true;
 }
 
 /* Writes to = from (copy), or to = with + from (re). */
@@ -284,7 +306,8 @@ static void local_act(struct plan *p, struct tt_export_place to, const struct tt
     p->stale = true;
 }
 
-/* The puts must read what earlier acts wrote: meet first. One signal for all of them. */
+/* The puts must read what earlier acts wrote: meet first. One signal for all of them, when all
+ * threads are done. */
 static void write_send(struct plan *p, const struct tt_op *op, const struct tt_act *acts, uint32_t n, uint64_t number)
 {
     const uint64_t connection = connection_of(p, op);
@@ -294,15 +317,21 @@ static void write_send(struct plan *p, const struct tt_op *op, const struct tt_a
         put_act(p, &acts[k], connection, slot);
         slot += units_of(p, &acts[k], 1);
     }
+    meet(p);
     channel_op(p, "signal", connection);
+    if (tt_streq(p->type, "port")) {
+        channel_op(p, "flush", connection);
+        p->stale = true;
+    }
 }
 
 static void write_receive(struct plan *p, const struct tt_op *op, const struct tt_act *acts, uint32_t n, uint64_t number)
 {
     const uint32_t rank = p->program.rank;
     uint64_t slot = p->slot[number];
-    meet(p);
     channel_op(p, "wait", connection_of(p, op));
+    p->stale = true;
+    meet(p);
     for (uint32_t k = 0; k < n; k++) {
         const struct tt_export_place to = tt_export_place(&p->layout, rank, acts[k].buf, acts[k].chunk, acts[k].len);
         const struct tt_export_place own = tt_export_place(&p->layout, rank, acts[k].src, acts[k].chunk, acts[k].len);
@@ -331,6 +360,8 @@ static void write_ops(struct plan *p)
         channel_op(p, "rlxsignal", k);
     for (size_t k = 0; k < p->open.len; k++)
         channel_op(p, "rlxwait", k);
+    p->stale = p->open.len > 0;
+    meet(p);
     for (uint32_t i = 0; i < p->program.slice.nops; i++) {
         const struct tt_op *op = &p->program.slice.ops[i];
         const uint64_t number = tt_export_number(p->program.sched, p->program.rank, i);

@@ -295,10 +295,12 @@ static void print_head(const struct xml *x, uint32_t instances, FILE *out)
     /* Azure and RCCL spell reduce-scatter without the underscore. */
     const bool rccl = x->limits != &targets[0];
     const bool both = s->inplace && (s->coll == TUTTI_ALLREDUCE || s->coll == TUTTI_BROADCAST);
+    fprintf(out, "<algo name=\"tutti-");
+    tt_export_xml_text(s->algo, out);
     fprintf(out,
-            "<algo name=\"tutti-%s\" proto=\"%s\" nchannels=\"%u\" nchunksperloop=\"%llu\" ngpus=\"%u\" coll=\"%s\" inplace=\"%d\" "
+            "\" proto=\"%s\" nchannels=\"%u\" nchunksperloop=\"%llu\" ngpus=\"%u\" coll=\"%s\" inplace=\"%d\" "
             "outofplace=\"1\" minBytes=\"%llu\" maxBytes=\"%llu\">\n",
-            s->algo, x->o->protocol ? x->o->protocol : "Simple", x->channels * instances, (unsigned long long)(x->layout.units * instances),
+            x->o->protocol ? x->o->protocol : "Simple", x->channels * instances, (unsigned long long)(x->layout.units * instances),
             s->ranks, rccl && s->coll == TUTTI_REDUCE_SCATTER ? "reducescatter" : names[s->coll], both, (unsigned long long)x->o->min_bytes,
             (unsigned long long)x->o->max_bytes);
 }

@@ -82,7 +82,9 @@ static void print_head(const struct tt_sched *s, uint32_t columns, FILE *out)
     const double width = fmax(x_of(columns) + RIGHT, WIDTH_MIN), height = y_of(s->shape.ranks - 1) + BOTTOM;
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n",
             width, height, width, height);
-    fprintf(out, "<title>%s by %s on %u ranks</title>\n<style>\n", tt_sched_coll_name(s->shape.coll), s->shape.algo, s->shape.ranks);
+    fprintf(out, "<title>%s by ", tt_sched_coll_name(s->shape.coll));
+    tt_export_xml_text(s->shape.algo, out);
+    fprintf(out, " on %u ranks</title>\n<style>\n", s->shape.ranks);
     fprintf(out, "text{font:13px sans-serif;fill:#222}.grid{stroke:#bbb}path{stroke-width:2;fill-opacity:1}\n"
                  "@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#555}}\n</style>\n<defs>\n");
     for (unsigned i = 0; i < countof(colours); i++)
@@ -90,8 +92,9 @@ static void print_head(const struct tt_sched *s, uint32_t columns, FILE *out)
                 "<marker id=\"a%u\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\" "
                 "markerUnits=\"userSpaceOnUse\"><path stroke=\"none\" fill=\"%s\" d=\"M0 0L8 4L0 8z\"/></marker>\n",
                 i, colours[i]);
-    fprintf(out, "</defs>\n<text x=\"12\" y=\"24\" font-weight=\"bold\">%s by %s: %u ranks, %u step%s</text>\n",
-            tt_sched_coll_name(s->shape.coll), s->shape.algo, s->shape.ranks, s->steps, s->steps == 1 ? "" : "s");
+    fprintf(out, "</defs>\n<text x=\"12\" y=\"24\" font-weight=\"bold\">%s by ", tt_sched_coll_name(s->shape.coll));
+    tt_export_xml_text(s->shape.algo, out);
+    fprintf(out, ": %u ranks, %u step%s</text>\n", s->shape.ranks, s->steps, s->steps == 1 ? "" : "s");
     fprintf(out, "<text x=\"12\" y=\"44\">%u chunks; colour: first chunk of a message</text>\n", s->shape.chunks);
 }
 

@@ -32,6 +32,7 @@ void tt_export_trace_close(struct tt_trace *t)
     tt_vec_free(&t->nodes);
     tt_vec_free(&t->waits);
     free(t->done);
+    free(t->before);
     *t = (struct tt_trace){0};
 }
 
@@ -43,17 +44,48 @@ static uint64_t segment_bytes(const struct tt_trace *t, const struct tt_op *op, 
     return (elements * (k + 1) / segments - elements * k / segments) * element;
 }
 
-/* The last message before operation i in the same direction on its connection; UINT32_MAX: none. */
-static uint32_t before_on_connection(const struct tt_slice *sl, uint32_t i)
+/* A message of the present rank, ordered by connection and direction, then as in the program. */
+struct message {
+    uint32_t peer, channel, sends, op;
+};
+
+static int compare_messages(const void *a, const void *b)
 {
-    const struct tt_op *op = &sl->ops[i];
-    for (uint32_t j = i; j-- > 0;) {
-        const struct tt_op *o = &sl->ops[j];
-        const bool message = o->kind == TT_OP_SEND || o->kind == TT_OP_RECV || o->kind == TT_OP_RECV_REDUCE;
-        if (message && o->peer == op->peer && o->channel == op->channel && (o->kind == TT_OP_SEND) == (op->kind == TT_OP_SEND))
-            return j;
+    const struct message *x = a, *y = b;
+    if (x->peer != y->peer)
+        return x->peer < y->peer ? -1 : 1;
+    if (x->channel != y->channel)
+        return x->channel < y->channel ? -1 : 1;
+    if (x->sends != y->sends)
+        return x->sends < y->sends ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+/* Fills before[]: the last message before each message in the same direction on its connection;
+ * UINT32_MAX: none. */
+static tutti_status find_before(struct tt_trace *t, struct tutti_error *err)
+{
+    const struct tt_slice *sl = &t->program.slice;
+    struct message *all = tt_alloc((size_t)sl->nops + 1, sizeof *all);
+    size_t n = 0;
+    free(t->before);
+    t->before = tt_alloc((size_t)sl->nops + 1, sizeof *t->before);
+    if (!all || !t->before) {
+        free(all);
+        return tt_fail_memory(err, "connections");
     }
-    return UINT32_MAX;
+    for (uint32_t i = 0; i < sl->nops; i++) {
+        const struct tt_op *op = &sl->ops[i];
+        t->before[i] = UINT32_MAX;
+        if (op->kind != TT_OP_COPY && op->kind != TT_OP_REDUCE)
+            all[n++] = (struct message){op->peer, op->channel, op->kind == TT_OP_SEND, i};
+    }
+    qsort(all, n, sizeof *all, compare_messages);
+    for (size_t k = 1; k < n; k++)
+        if (all[k].peer == all[k - 1].peer && all[k].channel == all[k - 1].channel && all[k].sends == all[k - 1].sends)
+            t->before[all[k].op] = all[k - 1].op;
+    free(all);
+    return TUTTI_OK;
 }
 
 /* Waits of a node are consecutive in t->waits: they are pushed before the next node begins. */
@@ -99,7 +131,7 @@ static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t
     }
     /* Messages of a connection keep their order: a segment waits for the one before it, the
      * first one for the last segment of the message before. */
-    const uint32_t before = message ? before_on_connection(&t->program.slice, i) : UINT32_MAX;
+    const uint32_t before = t->before[i];
     if (k > 0)
         ok = ok && push_wait(t, &n, t->done[(uint64_t)i * segments + k - 1]);
     else if (before != UINT32_MAX)
@@ -124,6 +156,7 @@ tutti_status tt_export_trace_rank(struct tt_trace *t, uint32_t rank, struct tutt
     t->done = tt_alloc(t->program.slice.nops * segments + 1, sizeof *t->done);
     if (!t->done)
         return tt_fail_memory(err, "nodes");
+    st = find_before(t, err);
     size_t e = 0;
     for (uint32_t i = 0; !st && i < t->program.slice.nops; i++) {
         for (; e < t->program.edges.len && ((struct tt_edge *)tt_vec_at(&t->program.edges, e))->to < i; e++)

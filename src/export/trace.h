@@ -26,6 +26,7 @@ struct tt_trace {
     struct tt_vec nodes; /* struct tt_node; every wait points backwards */
     struct tt_vec waits; /* uint64_t */
     uint64_t *done;      /* by operation and segment: the node after which it is done */
+    uint32_t *before;    /* by operation: the message before it on its connection, or UINT32_MAX */
 };
 /* open: prepares for all ranks; rank: fills nodes and waits of one rank, in place of those
  * before. */

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as ET
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import readers  # noqa: E402
@@ -70,13 +71,28 @@ def try_xml(c, tutti, name, plan, rng):
 
 
 def try_json(c, tutti, name, plan, rng):
-    code, text, why = tool(tutti, "export", "--format", "msccl-json", "-", data=plan)
-    if code == 1:
-        return refused(c, name, why)
-    if code:
-        return c.failed.append("%s msccl-json: exit %d: %s" % (name, code, why))
-    attempt(c, name + " msccl-json", lambda: readers.run_plan(text.decode(), rng))
-    return spoil(c, name, text.decode(), rng, lambda t: readers.run_plan(t, rng), spoil_json)
+    for options in ([], ["--option", "channel=port"]):
+        code, text, why = tool(tutti, "export", "--format", "msccl-json", "-", *options, data=plan)
+        text = text.decode()
+        if code == 1:
+            refused(c, name, why)
+            continue
+        if code:
+            c.failed.append("%s msccl-json: exit %d: %s" % (name, code, why))
+            continue
+        attempt(c, name + " msccl-json", lambda: readers.run_plan(text, rng))
+        if json.loads(text)["inplace"]:
+            attempt(c, name + " msccl-json in place", lambda: readers.run_plan(text, rng, in_place=True))
+        if not options:
+            spoil(c, name, text, rng, lambda t: readers.run_plan(t, rng), spoil_json)
+            for near in ("before", "after"):
+                spoil(c, name + " nops " + near, text, rng, lambda t: often(t, rng), lambda t, _: drop_nops(t, near))
+
+
+def often(text, rng):
+    """Threads that do not meet go wrong only in some orders."""
+    for _ in range(20):
+        readers.run_plan(text, rng)
 
 
 def try_nodes(c, tutti, name, plan, rng, folder):
@@ -141,6 +157,20 @@ def spoil_json(text, rng):
     return text[:a] + '"name": "copy"' + text[b:]
 
 
+def drop_nops(text, near):
+    """Without the nops before signals, or those after waits."""
+    plan = json.loads(text)
+    dropped = 0
+    for gpu in plan["gpus"]:
+        for tb in gpu["threadblocks"]:
+            names = [None] + [op["name"] for op in tb["ops"]] + [None]
+            kept = [op for k, op in enumerate(tb["ops"])
+                    if op["name"] != "nop" or (names[k + 2] != "signal" if near == "before" else names[k] != "wait")]
+            dropped += len(tb["ops"]) - len(kept)
+            tb["ops"] = kept
+    return json.dumps(plan) if dropped else None
+
+
 def spoil_goal(text, rng):
     lines = text.splitlines()
     places = [i for i, line in enumerate(lines) if ": recv " in line]
@@ -151,11 +181,40 @@ def spoil_goal(text, rng):
     return "\n".join(lines)
 
 
+# ---- what does not depend on the algorithm ----
+
+
+def try_names(c, tutti):
+    """An algorithm's name of a plan file is anything, and text in XML."""
+    plan = json.loads(tool(tutti, "plan", "--topo", "star:4", "--algo", "ring", "--size", "4K")[1])
+    plan["algo"] = 'a"<b'
+    for form, find in (("msccl-xml", lambda x: x.get("name")), ("svg", lambda x: x[0].text)):
+        code, text, why = tool(tutti, "export", "--format", form, "-", data=json.dumps(plan).encode())
+
+        def read():
+            readers.need(code == 0, "exit %d: %s", code, why)
+            try:
+                readers.need('a"<b' in find(ET.fromstring(text)), "another name")
+            except ET.ParseError as wrong:
+                raise readers.Wrong("not XML: %s" % wrong)
+
+        attempt(c, "a name with special characters, " + form, read)
+
+
+def try_root(c, tutti):
+    plan = tool(tutti, "plan", "--topo", "star:4", "--algo", "binomial", "--size", "4K", "--coll", "broadcast", "--root", "1")[1]
+    for form in ("msccl-xml", "msccl-json"):
+        code, _, why = tool(tutti, "export", "--format", form, "-", data=plan)
+        attempt(c, form + " with root 1", lambda: readers.need(code == 1 and "has no root" in why, "exit %d: %s", code, why))
+
+
 def main():
     tutti = sys.argv[1]
     seed = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 1
     rng = random.Random(seed)
     c = Counts()
+    try_names(c, tutti)
+    try_root(c, tutti)
     with tempfile.TemporaryDirectory() as folder:
         for name, plan in plans(tutti, NETWORKS if "--all" in sys.argv else FEW):
             try_xml(c, tutti, name, plan, rng)

@@ -140,12 +140,22 @@ def xml_step(gpus, memory, at, wires, r, b):
 # ---- MSCCL++ JSON ----
 
 
-def run_plan(text, random, root=0):
+# A thread block has two threads. They share the units of a put, a copy or a reduction, and which of them begins
+# is by chance; thread 0 alone does signals, waits, flushes and semaphores. Each runs ahead on its own: only a
+# nop lets them meet. A port's puts and signals go to a queue that somebody else empties, in order and at any time.
+THREADS = 2
+
+
+def run_plan(text, random, root=0, in_place=False):
     plan = json.loads(text)
     coll, gpus = plan["collective"], plan["gpus"]
     given = inputs(coll, len(gpus), gpus[0]["input_chunks"])
     memory = [{"i": list(given[r]), "o": [None] * g["output_chunks"], "s": [None] * g["scratch_chunks"]} for r, g in enumerate(gpus)]
-    state = {"signals": {}, "semaphores": {}, "entered": set()}
+    for m in memory:
+        if in_place:
+            need(plan["inplace"], "not made for in place")
+            m["o"] = m["i"]
+    state = {"signals": {}, "semaphores": {}, "entered": set(), "queues": {}}
     peers = [[p for c in g["channels"] for p in c["connected_to"]] for g in gpus]
     live = []
     for r, g in enumerate(gpus):
@@ -154,13 +164,28 @@ def run_plan(text, random, root=0):
         for tb in g["threadblocks"]:
             need(len(tb["ops"]) <= 64, "%d operations in a thread block", len(tb["ops"]))
             need(all(len(c["channel_ids"]) <= 16 for c in tb["channels"]), "too many channels")
-            live.append([r, tb, 0])
-    live = [x for x in live if x[1]["ops"]]
+            at, turn = [0] * THREADS, [random.randrange(THREADS) for _ in tb["ops"]]
+            live += [(r, tb["ops"], turn, at, thread) for thread in range(THREADS) if tb["ops"]]
     while live:
         random.shuffle(live)
-        moved = [plan_op(plan, memory, state, peers, x) for x in live]
-        need(any(moved), "thread blocks wait for each other")
-        live = [x for x in live if x[2] < len(x[1]["ops"])]
+        moved = False
+        for x in live:
+            for _ in range(random.choice((0, 1, 3, 64))):
+                if x[3][x[4]] == len(x[1]) or not plan_op(plan, memory, state, peers, *x):
+                    break
+                moved = True
+        for queue in list(state["queues"].values()):
+            for _ in range(random.choice((0, 0, 1, len(queue)))):
+                if queue:
+                    queue.pop(0)()
+                    moved = True
+        if not moved:
+            moved = any(plan_op(plan, memory, state, peers, *x) for x in live) or any(state["queues"].values())
+        need(moved, "thread blocks wait for each other")
+        live = [x for x in live if x[3][x[4]] < len(x[1])]
+    for queue in state["queues"].values():
+        while queue:
+            queue.pop(0)()
     check_outputs(coll, given, [m["o"] for m in memory], gpus[0]["output_chunks"] * (len(gpus) if "scatter" in coll else 1), root)
 
 
@@ -171,48 +196,82 @@ def wire_end(peers, r, channel):
     return q, [k for k, p in enumerate(peers[q]) if p == r][nth]
 
 
-def plan_op(plan, memory, state, peers, x):
-    r, tb, at = x
-    op, m = tb["ops"][at], memory[r]
+def plan_op(plan, memory, state, peers, r, ops, turn, at, thread):
+    """One thread's part of its next operation; False when it must wait."""
+    op = ops[at[thread]]
     name = op["name"]
-    read = lambda b: m[b["type"]][b["index"] : b["index"] + b["size"]]
-    if name in ("signal", "rlxsignal"):
-        state["entered"].add(r)
+    port = op.get("channel_type") == "port"
+    first = (turn[at[thread]] + thread) % THREADS
+    if name in ("copy", "re"):
+        plan_local(op, memory[r], range(first, op["dst_buff"][0]["size"], THREADS))
+    elif name == "put" and not port:
+        plan_put(plan, memory, state, peers, r, op, range(first, op["dst_buff"][0]["size"], THREADS))
+    elif name == "nop":
+        if min(at) < at[thread]:
+            return False
+    elif thread == 0:
+        if not plan_first(plan, memory, state, peers, r, op, name, port):
+            return False
+    at[thread] += 1
+    return True
+
+
+def plan_first(plan, memory, state, peers, r, op, name, port):
+    """What the first thread does alone."""
+
+    def signal():
         end = wire_end(peers, r, op["channel_ids"][0])
         state["signals"][end] = state["signals"].get(end, 0) + 1
+
+    def put():
+        plan_put(plan, memory, state, peers, r, op, range(op["dst_buff"][0]["size"]))
+
+    queue = state["queues"].setdefault((r, op["channel_ids"][0]), []) if port else None
+    if name in ("signal", "rlxsignal"):
+        state["entered"].add(r)
+        queue.append(signal) if port else signal()
+    elif name == "put":
+        queue.append(put)
+    elif name == "flush":
+        need(port, "a flush without a port")
+        return not queue
     elif name in ("wait", "rlxwait"):
-        key = (r, op["channel_ids"][0])
-        if not state["signals"].get(key):
-            return False
-        state["signals"][key] -= 1
+        return take_one(state["signals"], (r, op["channel_ids"][0]))
     elif name == "sem_release":
         key = (r, op["semaphore_ids"][0])
         state["semaphores"][key] = state["semaphores"].get(key, 0) + 1
-    elif name == "sem_acquire":
-        key = (r, op["semaphore_ids"][0])
-        if not state["semaphores"].get(key):
-            return False
-        state["semaphores"][key] -= 1
-    elif name == "put":
-        to = op["dst_buff"][0]
-        remote = plan["gpus"][r]["remote_buffers"][to["buffer_id"]]
-        need(remote["rank"] == peers[r][op["channel_ids"][0]], "a put to another rank than its channel's")
-        need(remote["rank"] in state["entered"], "a put before the receiver has entered")
-        there = memory[remote["rank"]][remote["type"]]
-        data = read(op["src_buff"][0])
-        need(len(data) == to["size"] and to["index"] + to["size"] <= len(there), "a put past the buffer")
-        there[to["index"] : to["index"] + to["size"]] = data
-    elif name in ("copy", "re"):
-        parts = [read(b) for b in op["src_buff"]]
-        need(len(parts) == (2 if name == "re" else 1), "%s of %d buffers", name, len(parts))
-        data = [sum(column) if None not in column else None for column in zip(*parts)]
-        to = op["dst_buff"][0]
-        need(len(data) == to["size"] and to["index"] + to["size"] <= len(m[to["type"]]), "%s past the buffer", name)
-        m[to["type"]][to["index"] : to["index"] + to["size"]] = data
     else:
-        need(name == "nop", "unknown operation %s", name)
-    x[2] += 1
+        need(name == "sem_acquire", "unknown operation %s", name)
+        return take_one(state["semaphores"], (r, op["semaphore_ids"][0]))
     return True
+
+
+def take_one(counts, key):
+    if not counts.get(key):
+        return False
+    counts[key] -= 1
+    return True
+
+
+def plan_put(plan, memory, state, peers, r, op, units):
+    to, own = op["dst_buff"][0], op["src_buff"][0]
+    remote = plan["gpus"][r]["remote_buffers"][to["buffer_id"]]
+    need(remote["rank"] == peers[r][op["channel_ids"][0]], "a put to another rank than its channel's")
+    need(remote["rank"] in state["entered"], "a put before the receiver has entered")
+    here, there = memory[r][own["type"]], memory[remote["rank"]][remote["type"]]
+    need(own["size"] == to["size"] and to["index"] + to["size"] <= len(there), "a put past the buffer")
+    for u in units:
+        there[to["index"] + u] = here[own["index"] + u]
+
+
+def plan_local(op, m, units):
+    name, to = op["name"], op["dst_buff"][0]
+    need(len(op["src_buff"]) == (2 if name == "re" else 1), "%s of %d buffers", name, len(op["src_buff"]))
+    need(all(b["size"] == to["size"] for b in op["src_buff"]), "%s of other sizes", name)
+    need(to["index"] + to["size"] <= len(m[to["type"]]), "%s past the buffer", name)
+    for u in units:
+        column = [m[b["type"]][b["index"] + u] for b in op["src_buff"]]
+        m[to["type"]][to["index"] + u] = sum(column) if None not in column else None
 
 
 # ---- GOAL and Chakra: nodes that wait for nodes, messages that match by tag ----
@@ -268,6 +327,10 @@ def fields(data):
     return found
 
 
+# AttributeProto: 7 int32, 9 int64, 13 uint64, 27 bool
+CHAKRA_FIELDS = {"is_cpu_op": 27, "num_ops": 9, "tensor_size": 13, "comm_size": 9, "comm_tag": 7, "comm_src": 7, "comm_dst": 7}
+
+
 def read_chakra(files):
     """The same nodes as read_goal gives, from one trace for each rank."""
     ranks = []
@@ -284,7 +347,9 @@ def read_chakra(files):
             for key, value in fields(message):
                 if key == 10:
                     inner = fields(value)
-                    attributes[inner[0][1].decode()] = inner[1][1]
+                    attribute = inner[0][1].decode()
+                    need(inner[1][0] == CHAKRA_FIELDS[attribute], "%s has the type of field %d", attribute, inner[1][0])
+                    attributes[attribute] = inner[1][1]
                 else:
                     node[key] = value
             waits, packed, place = [], node.get(5, b""), 0
