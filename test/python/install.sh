@@ -6,6 +6,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 for module in pip setuptools numpy; do
     "$python" -c "import $module" 2>/dev/null || { echo "skipped: $python has no $module (Debian: python3-$module)"; exit 0; }
 done
+"$python" -c 'from importlib.util import find_spec as found
+assert found("wheel") or found("setuptools.command.bdist_wheel")' 2>/dev/null || { echo "skipped: $python has no wheel (Debian: python3-wheel)"; exit 0; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # what pip cannot install without a network is said in a sentence

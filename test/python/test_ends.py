@@ -116,8 +116,8 @@ def test_message_waited_for_with_timeout():
         dist.send(torch.full((8,), 3.0), 0, group=group)
 
 
-def trained(group, passes):
-    """Two steps of dear-sharded, the second one with so many backward passes."""
+def trained(group, passes, late=0.0):
+    """Two steps of dear-sharded, the second one with so many backward passes. Closes so many seconds late."""
     model = torch.nn.Linear(300, 200)
     opt = tutti.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model, policy="dear-sharded", process_group=group)
     try:
@@ -128,30 +128,62 @@ def trained(group, passes):
             opt.step()
         opt.flush()
     finally:
+        time.sleep(late)
         opt.close()
 
 
 def test_refused_on_one_rank_alone():
     """The others are told why, and not by their deadline."""
     words = ("rank 0", "aborted: closed after a refusal: backward ran twice before step()")
-    group = dist.new_group()
+    group = dist.new_group(timeout=timedelta(seconds=6))
     case.raises(RuntimeError, lambda: trained(group, 2 if ME == 0 else 1), *words)
     case.raises(RuntimeError, lambda: dist.barrier(group=group), *words)
 
 
 def test_refused_on_all_ranks():
-    """The group goes on."""
+    """The group goes on, also when one of them closes seconds later."""
     group = dist.new_group()
-    case.raises(RuntimeError, lambda: trained(group, 2), "backward ran twice before step()")
+    case.raises(RuntimeError, lambda: trained(group, 2, 3.0 if ME == 0 else 0.0), "backward ran twice before step()")
     x = torch.ones(3)
     dist.all_reduce(x, group=group)
     assert (x == N).all()
 
 
+def test_look_after_the_last_step():
+    """A refusal between steps leaves nothing half done: closing is as ever, and the state is kept."""
+    group = dist.new_group()
+    model = torch.nn.Linear(8, 4)
+    inner = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    opt = tutti.torch.DistributedOptimizer(inner, model, policy="dear-sharded", process_group=group)
+    model(torch.ones(2, 8)).sum().backward()
+    opt.step()
+    if ME == 0:
+        case.raises(RuntimeError, lambda: model.weight.grad.norm(), "clip_norm=")
+    opt.close()
+    assert len(inner.state) == 2
+    dist.barrier(group=group)
+
+
+def test_closed_while_an_exception_is_handled():
+    """It does not leave the program: the others finish what this rank has done its part of."""
+    group = dist.new_group()
+    x = torch.full((4,), float(ME == 0))
+    if ME:
+        time.sleep(0.5)
+    work = dist.broadcast(x, 0, group=group, async_op=True)
+    try:
+        work.wait()
+        raise KeyError("handled")
+    except KeyError:
+        group.shutdown()
+    assert (x == 1).all()
+
+
 case.run(
     [
         test_receive_that_is_late, test_send_that_is_late, test_wait_with_timeout, test_message_waited_for_with_timeout,
-        test_refused_on_one_rank_alone, test_refused_on_all_ranks,
+        test_refused_on_one_rank_alone, test_refused_on_all_ranks, test_look_after_the_last_step,
+        test_closed_while_an_exception_is_handled,
     ],
     ME,
 )  # fmt: skip

@@ -75,6 +75,19 @@ def test_reductions():
         dist.reduce_scatter_tensor(part, given, half)
         close(part, torch.full((2,), sum(EVERY) / 2))
         assert (given == ME).all()
+        for kind in (torch.float64, torch.float32, torch.bfloat16, torch.int64):  # the factor's; the tensors stay what they are
+            twice = dist._make_nccl_premul_sum(torch.full((1,), 2, dtype=kind))
+            for own in (torch.float32, torch.float16):
+                t, part = torch.full((4,), float(ME), dtype=own), torch.empty(2, dtype=own)
+                dist.all_reduce(t, twice)
+                assert t.tolist() == [2 * sum(EVERY)] * 4, (kind, own)
+                dist.reduce_scatter_tensor(part, given.to(own), twice)
+                assert part.tolist() == [2 * sum(EVERY)] * 2, (kind, own)
+                dist.reduce_scatter(part, list(given.to(own).chunk(N)), twice)
+                assert part.tolist() == [2 * sum(EVERY)] * 2, (kind, own)
+                t.fill_(ME)
+                dist.reduce(t, 0, twice)
+                assert ME or t.tolist() == [2 * sum(EVERY)] * 4, (kind, own)
         case.raises(ValueError, lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), half), "PREMUL_SUM")
 
 

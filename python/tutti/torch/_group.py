@@ -75,7 +75,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         self._extra: List[RawCommunicator] = []
         closer = Closer(self._ledger, self._comm)
         closer.parts += [self._office.close, lambda extra=self._extra: [c.close() for c in extra]]  # type: ignore[misc, list-item]
-        weakref.finalize(self, closer.begin).atexit = False
+        weakref.finalize(self, closer.dropped).atexit = False
         self._closer, self._finished = closer, Finished()
 
     # ---- starting ----

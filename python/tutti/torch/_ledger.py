@@ -5,7 +5,8 @@ waited for it (or asked for its future) and it is done. Works refer to the ledge
 to a group closes it.
 
 Closing is collective and therefore never done where it could block others: a thread does it; the process waits for those threads before it
-exits, 30 s at most. A rank that leaves with an exception aborts, so that the others hear its name at once.
+exits, 30 s at most. A rank that leaves with an exception aborts, so that the others hear its name at once. Whether an exception leaves the
+program or is handled is known at the program's end: a group that is closed in the middle of one closes then, or a little later.
 """
 
 import atexit
@@ -18,6 +19,7 @@ from .. import Error, RawCommunicator, _exit
 
 UNCLAIMED = 768  # works that nobody has waited for; the library runs 1024 at a time
 EXIT_WAIT = 30.0
+UNDECIDED = 1.0  # seconds in which an exception ends the program, if it does
 
 
 class Ledger:
@@ -73,6 +75,8 @@ class Closer:
         self.comm = comm
         self.parts: List[Callable[[], None]] = []
         self._thread: Optional[threading.Thread] = None
+        self._later: Optional[threading.Timer] = None
+        self._lock = threading.Lock()
         Closer._all.append(self)
 
     @classmethod
@@ -94,15 +98,24 @@ class Closer:
 
     def begin(self) -> None:
         """Starts closing; once."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._close, name="tutti-close", daemon=True)
-            self._thread.start()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._close, name="tutti-close", daemon=True)
+                self._thread.start()
+
+    def dropped(self) -> None:
+        """Nobody has the group any more."""
+        if self._later is None:
+            self.begin()
 
     def finish(self) -> None:
         """Closes, and returns when that is done: the others come too, or the deadline. In the middle of an exception nobody is waited for."""
-        error = sys.exc_info()[1]
-        if error is not None:
-            self.abort(f"left with {_exit.describe(error)}")
+        if sys.exc_info()[1] is not None:
+            if self._later is None:
+                self._later = threading.Timer(UNDECIDED, self.begin)
+                self._later.daemon = True
+                self._later.start()
+            return
         self.begin()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(EXIT_WAIT)

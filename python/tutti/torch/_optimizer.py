@@ -34,7 +34,7 @@ from ._tensors import NAMES, _short
 from ._updates import Library, Wrapped
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default  # as this torch has it
-GRACE = 2.0  # seconds between ranks that are refused alike and close
+GRACE = 10.0  # seconds between ranks that are refused alike and close; less where the group's timeout is short
 _SHARDED = (
     "with {} no rank has the averaged gradients, and updates begin during backward(): "
     "clip with clip_norm=, change gradients with p.register_hook(), or use policy='dear'"
@@ -289,7 +289,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def _meet_refused(self, why: str) -> None:
         """A step was refused here, and perhaps here alone: the others wait for its rest then. Returns when all ranks are closing. Whoever does
         not come soon is training on, and is told why this rank does not: the group ends, as after any error of one rank."""
-        work, end = self.group.barrier(), time.monotonic() + GRACE
+        grace = min(GRACE, self.group._ledger.limit / 3)  # before the others' own deadline
+        work, end = self.group.barrier(), time.monotonic() + grace
         while not work.is_completed() and time.monotonic() < end:
             time.sleep(0.002)
         if not work.is_completed():

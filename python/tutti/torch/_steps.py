@@ -47,6 +47,10 @@ def in_backward(node: Any) -> bool:
         return "backward pass" not in str(e)
 
 
+def _told(why: str) -> RuntimeError:
+    return RuntimeError(f"tutti: {why}")
+
+
 class _Wait:
     """What an awaited tensor of a slot waits for. Keeps nothing alive."""
 
@@ -124,7 +128,7 @@ class Steps:
     def _refuse(self, why: str) -> RuntimeError:
         """What the caller is told, to be raised."""
         self.refused = why
-        return RuntimeError(f"tutti: {why}")
+        return _told(why)
 
     # ---- forward ----
 
@@ -285,7 +289,8 @@ class Steps:
     def look(self, s: Slot) -> None:
         """Somebody uses the p.grad that was put there."""
         if s.stand_in:
-            raise self._refuse(f"{s.name}: {self.refusal}")
+            refused = self._refuse if self.phase == OPEN else _told  # between steps nobody waits for the rest of one
+            raise refused(f"{s.name}: {self.refusal}")
         if self.phase == OPEN and s.handed:
             self.average()
             return

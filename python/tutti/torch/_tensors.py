@@ -47,12 +47,12 @@ def factor_of(op: Any) -> Any:
 
 
 def scaled(t: Tensor, factor: Any) -> Tensor:
-    """The tensor, or a new one that is multiplied."""
+    """The tensor, or a new one of its type that is multiplied: a factor may be a tensor of another type."""
     if factor is None:
         return t
     if not t.is_floating_point():
         raise ValueError(f"tutti: PREMUL_SUM is for floating point tensors, not {t.dtype}")
-    return (t.detach() * factor).contiguous()
+    return (t.detach() * factor).to(t.dtype).contiguous()
 
 
 def native(dtype: torch.dtype, op: str) -> bool:
