@@ -7,7 +7,7 @@
 
 /* kind, and the word before "2 of 4: sentence" */
 #define TT_BLAME_NOTE_LIST(X)                                                                      \
-    X(VERDICT, "")         /* calls return it: the blamed rank should end as the others do */      \
+    X(VERDICT, "")         /* calls return it; the program may have handled it since */            \
     X(HINT, "hint ")       /* found at open or close: the blamed rank may have other work to do */ \
     X(UNHEARD, "unheard ") /* results are wrong and no call can say so: found when closing */
 enum tt_blame_note {

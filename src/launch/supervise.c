@@ -3,13 +3,14 @@
  *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING
  *      | | |                  (which was first?) (named; the others        (SIGTERM)
  *      | | |                                      may report)                  ^ |
- *      | | '--a rank has ended, the ranks blame                                | '--2 s--> KILLING
- *      | |    one that still runs--> AWAITING --timeout + 1 s------------------'         (SIGKILL)
+ *      | | '--only stopped ranks are left, the ranks                           | '--2 s--> KILLING
+ *      | |    blame one of them----> AWAITING --timeout + 1 s------------------'         (SIGKILL)
  *      | '--SIGTERM came--> STOPPING --timeout + 1 s--> KILLING --5 s--> (over)
  *      '--all ended--> RESTING --2 s--> (over)
  *             (what ranks left in their groups, output still in pipes)
  *
- * From every phase the end of the last rank leads to RESTING.
+ * From every phase the end of the last rank leads to RESTING; from AWAITING a rank that goes on
+ * leads back to RUNNING.
  *
  * Which rank is named: a rank that is killed takes its peers with it within microseconds (their
  * connections break and they exit with errors of their own), and the kernel does not tell in which
@@ -35,15 +36,17 @@
 #define SECOND UINT64_C(1000000000)
 static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND,
                       end_ns = 2 * SECOND, kill_ns = 5 * SECOND, rest_ns = 2 * SECOND;
+/* Signals of one kind within this time are one: timeout(1) sends its signal to us and then to our
+ * group. A user who presses Ctrl-C twice takes longer. */
+static const uint64_t one_term_ns = SECOND, one_interrupt_ns = SECOND / 20;
 
 /* In the order of severity: a phase is only entered from a lower one, except back to RUNNING
  * from AWAITING. Comparisons like phase < SETTLING depend on it. */
 enum phase { RUNNING, AWAITING, STOPPING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
 
-/* The first note of the ranks (base/blame.h). */
+/* A note of the ranks (base/blame.h). */
 struct blame {
     uint32_t rank; /* the blamed rank; size: none */
-    bool verdict;  /* calls returned it: the blamed rank should end */
     bool unheard;  /* noted by some rank: results are wrong, and no call could report it */
     bool all;      /* all ranks have the same reason */
     char text[512];
@@ -58,16 +61,15 @@ struct sup {
     int signals;
     enum phase phase;
     uint64_t due_ns, failed_ns;
-    uint32_t left;      /* ranks that have not ended */
-    uint32_t turns;     /* rounds of waitpid so far */
-    uint32_t culprit;   /* the rank that was named; size: none yet */
-    struct blame blame; /* the notes when the culprit was named */
-    int stopped_by;     /* the signal that asked the job to end; 0: none */
-    bool rested;        /* leftovers of the ranks were killed */
-    bool dropped;       /* everything was sent SIGKILL directly */
-    bool ended_by_us;   /* ranks did not end in time by themselves */
-    bool terminated;    /* SIGTERM came */
-    unsigned interrupts;
+    uint32_t left;                          /* ranks that have not ended */
+    uint32_t turns;                         /* rounds of waitpid so far */
+    uint32_t culprit;                       /* the rank that was named; size: none yet */
+    struct blame blame;                     /* the notes when the culprit was named */
+    int stopped_by;                         /* the signal that asked the job to end; 0: none */
+    bool rested;                            /* leftovers of the ranks were killed */
+    bool dropped;                           /* everything was sent SIGKILL directly */
+    bool ended_by_us;                       /* ranks did not end in time by themselves */
+    uint64_t terminated_ns, interrupted_ns; /* when SIGTERM, SIGINT came first; 0: not yet */
 };
 
 static uint64_t now_ns(void)
@@ -122,7 +124,7 @@ static bool read_note(const char *line, uint32_t job_size, struct blame *ret)
             continue;
         if (size != job_size)
             continue;
-        *ret = (struct blame){.rank = rank, .verdict = i == 0, .unheard = i == 2, .all = all};
+        *ret = (struct blame){.rank = rank, .unheard = i == 2, .all = all};
         line += skip + (size_t)text;
         snprintf(ret->text, sizeof ret->text, "%.*s", (int)strcspn(line, "\n"), line);
         return true;
@@ -130,9 +132,10 @@ static bool read_note(const char *line, uint32_t job_size, struct blame *ret)
     return false;
 }
 
-/* The first note in the file, and whether any note is "unheard". Long lines come in pieces: only
- * their beginnings are parsed. */
-static struct blame read_blame(const struct sup *s)
+/* The first note in the file for which `fits` holds (NULL: any), and whether any note is
+ * "unheard". Long lines come in pieces: only their beginnings are parsed. */
+static struct blame find_note(const struct sup *s,
+                              bool (*fits)(const struct sup *s, const struct blame *b))
 {
     char path[64], line[640];
     struct blame best = {.rank = s->job->size}, b;
@@ -142,7 +145,7 @@ static struct blame read_blame(const struct sup *s)
     while (in && fgets(line, sizeof line, in)) {
         if (begins && read_note(line, s->job->size, &b)) {
             bool unheard = best.unheard || b.unheard;
-            best = *best.text ? best : b;
+            best = *best.text || (fits && !fits(s, &b)) ? best : b;
             best.unheard = unheard;
         }
         begins = strchr(line, '\n');
@@ -150,6 +153,11 @@ static struct blame read_blame(const struct sup *s)
     if (in)
         fclose(in);
     return best;
+}
+
+static struct blame read_blame(const struct sup *s)
+{
+    return find_note(s, NULL);
 }
 
 /* The rank to name: the blamed one if it failed; else the first of those that were killed; else
@@ -215,29 +223,74 @@ static bool awaits_blamed(const struct sup *s)
     return b.rank < s->job->size && !s->live[b.rank].ended;
 }
 
-/* Have calls failed because of a rank that still runs? */
-static bool blames_running(const struct sup *s)
+/* Has a signal stopped the rank (T; t is a debugger's)? Of one on another host it is not known. */
+static bool is_stopped(const struct sup *s, uint32_t rank)
 {
-    struct blame b = read_blame(s);
-    return b.verdict && b.rank < s->job->size && !s->live[b.rank].ended;
+    char path[64], line[256];
+    const struct sup_live *l = &s->live[rank];
+    if (l->ended || s->job->ranks[rank].remote)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)l->pid);
+    FILE *in = fopen(path, "re");
+    bool got = in && fgets(line, sizeof line, in);
+    if (in)
+        fclose(in);
+    const char *name_end = got ? strrchr(line, ')') : NULL;
+    return name_end && !strncmp(name_end, ") T", 3);
 }
 
-/* Names the blamed rank, which should have ended by now. */
-static void name_hanging(struct sup *s)
+static bool blames_stopped(const struct sup *s, const struct blame *b)
+{
+    return !b->unheard && b->rank < s->job->size && is_stopped(s, b->rank);
+}
+
+static bool is_unheard(const struct sup *s, const struct blame *b)
+{
+    (void)s;
+    return b->unheard;
+}
+
+/* The note about a rank that keeps up the job, though it does nothing: ranks have ended, those left
+ * are stopped, and this one is blamed. A blamed rank that runs may be well and busy: an old note
+ * does not tell. .rank is size when there is none. */
+static struct blame find_hanging(const struct sup *s)
+{
+    struct blame none = {.rank = s->job->size};
+    if (!s->left || s->left == s->job->size)
+        return none;
+    for (uint32_t r = 0; r < s->job->size; r++)
+        if (!s->live[r].ended && !is_stopped(s, r))
+            return none;
+    return find_note(s, blames_stopped);
+}
+
+/* Starts the countdown for a rank that hangs, or ends it when the rank has gone on. */
+static void weigh_hanging(struct sup *s)
+{
+    if (s->phase > AWAITING)
+        return;
+    bool hangs = find_hanging(s).rank < s->job->size;
+    if (hangs && s->phase == RUNNING)
+        enter_phase(s, AWAITING, now_ns() + s->job->timeout_ns + report_ns);
+    else if (!hangs && s->phase == AWAITING)
+        enter_phase(s, RUNNING, 0);
+}
+
+static void name_hanging(struct sup *s, const struct blame *b)
 {
     char who[160];
-    s->blame = read_blame(s);
-    s->culprit = s->blame.rank;
+    s->blame = *b;
+    s->culprit = b->rank;
     fprintf(stderr,
-            "tutti %s: %s, which the other ranks blame, is still running %.3g s after the first of "
-            "them has ended: %s\n",
+            "tutti %s: %s, which the other ranks blame, is still stopped %.3g s after they have "
+            "ended: %s\n",
             s->job->name, name_rank(s, s->culprit, who), patience(s), s->blame.text);
 }
 
 /* All ranks have exited with status 0: did one note that results are wrong? */
 static void name_unheard(struct sup *s)
 {
-    s->blame = read_blame(s);
+    s->blame = find_note(s, is_unheard);
     if (!s->blame.unheard)
         return;
     s->culprit = s->blame.rank;
@@ -349,22 +402,29 @@ static void kill_all(struct sup *s)
         s->phase = OVER;
 }
 
-/* A second SIGINT or SIGTERM kills; the first is forwarded. The first ending signal is
- * remembered as the reason, unless a rank had failed before it. */
+/* A second SIGINT or SIGTERM kills, unless it belongs to the first, which is forwarded. The first
+ * ending signal is remembered as the reason, unless a rank had failed before it. */
 static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
 {
     int sig = (int)info->ssi_signo;
     if (sig == SIGINT || sig == SIGQUIT || sig == SIGTERM || sig == SIGHUP)
         s->stopped_by = s->culprit == s->job->size && !s->stopped_by ? sig : s->stopped_by;
-    if ((sig == SIGINT && (++s->interrupts > 1 || s->phase == RESTING)) ||
-        (sig == SIGTERM && s->terminated)) {
+    uint64_t now = now_ns(), one_ns = sig == SIGINT ? one_interrupt_ns : one_term_ns;
+    uint64_t *first_ns = sig == SIGINT    ? &s->interrupted_ns
+                         : sig == SIGTERM ? &s->terminated_ns
+                                          : NULL;
+    bool again = first_ns && *first_ns;
+    if (again && now - *first_ns < one_ns)
+        return;
+    if (first_ns && !again)
+        *first_ns = now;
+    if (again || (sig == SIGINT && s->phase == RESTING)) {
         kill_all(s);
         return;
     }
     supervise_forward(s, info);
-    s->terminated = s->terminated || sig == SIGTERM;
     if (sig == SIGTERM && s->phase < STOPPING)
-        enter_phase(s, STOPPING, now_ns() + s->job->timeout_ns + report_ns);
+        enter_phase(s, STOPPING, now + s->job->timeout_ns + report_ns);
     if (sig == SIGTSTP)
         raise(SIGSTOP); /* SIGCONT, which wakes us, is forwarded in its turn */
 }
@@ -373,7 +433,6 @@ static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
  * and needs nothing more. */
 static void supervise_bury(struct sup *s, pid_t pid, int status)
 {
-    bool ended_well = false;
     for (uint32_t r = 0; r < s->job->size; r++) {
         struct sup_live *l = &s->live[r];
         if (l->pid != pid || l->ended)
@@ -389,12 +448,10 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
             s->failed_ns = now_ns();
             enter_phase(s, SETTLING, s->failed_ns + settle_ns);
         }
-        ended_well = ended_well || !failed(l);
     }
-    if (ended_well && s->phase == RUNNING && s->left && blames_running(s))
-        enter_phase(s, AWAITING, now_ns() + s->job->timeout_ns + report_ns);
 }
 
+/* SIGCHLD comes also when a rank stops or goes on. */
 static void reap(struct sup *s)
 {
     int status;
@@ -402,6 +459,7 @@ static void reap(struct sup *s)
     s->turns++;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         supervise_bury(s, pid, status);
+    weigh_hanging(s);
 }
 
 static void serve_signals(struct sup *s)
@@ -427,13 +485,15 @@ static bool groups_empty(const struct sup *s, int sig)
 /* The time of the present phase is over. */
 static void next_phase(struct sup *s, uint64_t now)
 {
+    struct blame hanging;
     switch (s->phase) {
     case AWAITING:
-        if (!blames_running(s)) { /* it has ended well meanwhile */
+        hanging = find_hanging(s);
+        if (hanging.rank == s->job->size) { /* it goes on */
             enter_phase(s, RUNNING, 0);
             break;
         }
-        name_hanging(s);
+        name_hanging(s, &hanging);
         s->ended_by_us = true;
         end_all(s, SIGTERM);
         enter_phase(s, ENDING, now + end_ns);
@@ -562,7 +622,7 @@ static bool supervise_prepare(struct sup *s)
 /* The exit code, after the last messages. */
 static int verdict(struct sup *s)
 {
-    bool well = s->culprit == s->job->size && !s->left;
+    bool well = s->culprit == s->job->size && !s->left && !s->blame.unheard;
     int code = well                              ? CLI_OK
                : is_told(s) && !s->blame.unheard ? WEXITSTATUS(s->live[0].status)
                                                  : CLI_NO;

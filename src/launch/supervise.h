@@ -2,13 +2,13 @@
  * together. run and lab share it.
  *
  * The rules. Standard input belongs to rank 0. SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and
- * SIGUSR2 are forwarded to all ranks; the second SIGINT or SIGTERM kills, and so does timeout_ns
- * plus a second after SIGTERM. A rank that exits with a status other than 0, or is killed, makes
- * the job fail and is named; the survivors may go on for timeout_ns plus a second, because they
- * have an error to report; then they get SIGTERM, and two seconds later SIGKILL. A rank that the
- * others blame, and that still runs that long after the first of them has ended, is ended in the
- * same way. No rank outlives the launcher, even when that is killed. Processes that a rank
- * leaves in its group get two seconds after the last rank. */
+ * SIGUSR2 are forwarded to all ranks; the second SIGINT or SIGTERM kills (not within 50 ms or one
+ * second of the first), and so does timeout_ns plus a second after SIGTERM. A rank that exits with
+ * a status other than 0, or is killed, makes the job fail and is named; the survivors may go on for
+ * timeout_ns plus a second, because they have an error to report; then they get SIGTERM, and two
+ * seconds later SIGKILL. A rank that the others blame, and that is stopped for that long after they
+ * have ended with status 0, is ended in the same way. No rank outlives the launcher, even when that
+ * is killed. Processes that a rank leaves in its group get two seconds after the last rank. */
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
 

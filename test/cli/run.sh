@@ -145,6 +145,7 @@ pid=$!
 ready 2
 kill -s INT $pid
 for i in $(seq 100); do [ "$(grep -c deaf out)" = 2 ] && break; sleep 0.05; done
+sleep 0.2 # within 50 ms the two would be one
 kill -s INT $pid
 wait $pid
 [ $? = 1 ] || bad "exit after the second SIGINT"

@@ -29,13 +29,22 @@ silent() {
 
 # a rank that is stopped and that the others have left alone
 job 1 stop
-complains '^tutti run: rank 1 \(pid [0-9]+\), which the other ranks blame, is still running 3 s after'
+complains '^tutti run: rank 1 \(pid [0-9]+\), which the other ranks blame, is still stopped 3 s after'
 [ "$(grep -c '^rank [02]: rank 1 .* is stuck' out)" = 2 ] || bad "the others do not blame rank 1: $(cat out err)"
+# also when another one was blamed before
+job 1 stop 'hint 2 of 3: late'
+complains '^tutti run: rank 1 \(pid [0-9]+\), which the other ranks blame, is still stopped 3 s after they have ended: rank 1 '
+# a rank that is blamed and works is left alone
+job 0 abort
+grep -q '^checkpoint written$' out || bad "no checkpoint: $(cat out err)"
+silent '^tutti run'
 # a rank that is late for the end only is left alone
 job 0 late
 silent '^tutti run'
 # no call can tell that the roots differ: the exit status does
 job 1 roots
+complains '^tutti run: the ranks exited with status 0, but results are wrong: calls are mismatched: rank [0-2] '
+job 1 roots 'hint all of 3: refused'
 complains '^tutti run: the ranks exited with status 0, but results are wrong: calls are mismatched: rank [0-2] '
 # what calls have answered is not told again by closing
 job 0 twice
@@ -59,6 +68,24 @@ TUTTI_TUNING=$work/nosuch.json job 1 open
 complains '^tutti run: the ranks failed together: tuning file .*nosuch.json'
 TUTTI_DUMP=/nosuch/folder job 1 open
 complains '^tutti run: rank 0 .* exited with status 1$'
+
+# timeout(1) sends two SIGTERMs: one request; a later one insists
+for pause in 0.01 1.2; do
+    rm -f ready.*
+    "$tutti" run -n 2 --timeout 30s -- bash -c 'trap "sleep 2; echo saved; exit 0" TERM; : >ready.$RANK; while :; do sleep 0.05; done' >out 2>err &
+    pid=$!
+    for _ in $(seq 600); do
+        [ -e ready.0 ] && [ -e ready.1 ] && break
+        sleep 0.05
+    done
+    kill -s TERM $pid
+    sleep $pause
+    kill -s TERM $pid
+    wait $pid
+    echo "$? $(grep -c saved out)" >got
+    [ $pause = 0.01 ] && want='0 2' || want='1 0'
+    [ "$(cat got)" = "$want" ] || bad "SIGTERMs $pause s apart: $(cat got), not $want: $(cat out err)"
+done
 
 echo "$failures failures"
 [ "$failures" = 0 ]
