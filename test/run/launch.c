@@ -88,6 +88,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "abort"))
         abort_and_write(c);
     if (!strcmp(what, "crash") && rank == 1)
+        signal(SIGSEGV, SIG_DFL); /* sanitizers have a handler */
         kill(getpid(), SIGSEGV);
     if (!strcmp(what, "stop") || !strcmp(what, "crash"))
         reduce(c, !strcmp(what, "stop"));
