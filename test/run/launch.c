@@ -87,9 +87,10 @@ int main(int argc, char **argv)
         note(argv[2]);
     if (!strcmp(what, "abort"))
         abort_and_write(c);
-    if (!strcmp(what, "crash") && rank == 1)
-        signal(SIGSEGV, SIG_DFL); /* sanitizers have a handler */
+    if (!strcmp(what, "crash") && rank == 1) {
+        signal(SIGSEGV, SIG_DFL); /* sanitizers have a handler of their own */
         kill(getpid(), SIGSEGV);
+    }
     if (!strcmp(what, "stop") || !strcmp(what, "crash"))
         reduce(c, !strcmp(what, "stop"));
     if (!strcmp(what, "roots") && tutti_broadcast(c, in, out, 16, TUTTI_F32, rank))
