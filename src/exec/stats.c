@@ -59,11 +59,13 @@ void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
         e->late[--e->nlate]->late_ns += ns;
 }
 
-/* A box completes by its last rank, which is both waited for and late. */
+/* A box completes by its last rank, which is both waited for and late. Peers were made when the
+ * program was prepared; none is made here, since nothing may be allocated while a request runs
+ * (box_missing may be this rank itself, when nobody was waited for). */
 void tt_exec_stats_boxed(struct tt_context *x)
 {
     uint64_t ns = end_idle(x->engine);
-    struct tt_xpeer *pe = tt_exec_context_peer(x, x->box_missing);
+    struct tt_xpeer *pe = x->box_missing < x->n ? x->peers[x->box_missing] : NULL;
     if (!pe)
         return;
     pe->stats.wait_ns += ns;
