@@ -144,6 +144,26 @@ static void list_of_one(struct tt_json_writer *w, const char *key, uint64_t valu
 
 /* ---- thread blocks ---- */
 
+/* A list of one entry that names the type of the channels and the numbers of all connections; empty
+ * when there are none. */
+static void all_connections(struct plan *p, const char *key, const char *type, const char *ids)
+{
+    struct tt_json_writer *w = p->w;
+    tt_json_key(w, key);
+    tt_json_array(w);
+    if (p->open.len) {
+        tt_json_object_compact(w);
+        member_text(w, type, p->type);
+        tt_json_key(w, ids);
+        tt_json_array_compact(w);
+        for (size_t k = 0; k < p->open.len; k++)
+            tt_json_u64(w, k);
+        tt_json_array_end(w);
+        tt_json_object_end(w);
+    }
+    tt_json_array_end(w);
+}
+
 /* Begins a block. Every block of a rank may use all its channels and the scratch buffer of every
  * peer. */
 static void open_block(struct plan *p)
@@ -151,32 +171,8 @@ static void open_block(struct plan *p)
     struct tt_json_writer *w = p->w;
     tt_json_object(w);
     member_number(w, "id", p->block);
-    tt_json_key(w, "channels");
-    tt_json_array(w);
-    if (p->open.len) {
-        tt_json_object_compact(w);
-        member_text(w, "channel_type", p->type);
-        tt_json_key(w, "channel_ids");
-        tt_json_array_compact(w);
-        for (size_t k = 0; k < p->open.len; k++)
-            tt_json_u64(w, k);
-        tt_json_array_end(w);
-        tt_json_object_end(w);
-    }
-    tt_json_array_end(w);
-    tt_json_key(w, "remote_buffer_refs");
-    tt_json_array(w);
-    if (p->open.len) {
-        tt_json_object_compact(w);
-        member_text(w, "access_channel_type", p->type);
-        tt_json_key(w, "remote_buffer_ids");
-        tt_json_array_compact(w);
-        for (size_t k = 0; k < p->open.len; k++)
-            tt_json_u64(w, k);
-        tt_json_array_end(w);
-        tt_json_object_end(w);
-    }
-    tt_json_array_end(w);
+    all_connections(p, "channels", "channel_type", "channel_ids");
+    all_connections(p, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids");
     tt_json_key(w, "ops");
     tt_json_array(w);
     p->ops = 0;
