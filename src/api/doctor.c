@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "comm/survey.h"
+#include "probe/survey.h"
 
 /* Copies field by field: tool.h does not include the headers of the modules. */
 static void host_out(const struct tt_host *h, struct tutti_host *ret)
@@ -39,7 +39,7 @@ void tutti_host(struct tutti_host *ret)
 {
     struct tt_host h;
     api_must("ret", ret);
-    tt_comm_host_look(&h);
+    tt_probe_host_look(&h);
     host_out(&h, ret);
 }
 
@@ -52,7 +52,7 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
     if (tt_comm_from_env(&c, NULL))
         c = (struct tt_comm_config){.boot = {.size = 1, .local_rank = -1}};
     c.transport = transport ? transport : c.transport;
-    if (!tt_comm_host_check(&c, i, &k))
+    if (!tt_probe_host_check(&c, i, &k))
         return false;
     *ret = (struct tutti_check){.name = k.name, .ok = k.ok, .needed = k.needed};
     memcpy(ret->text, k.text, sizeof ret->text);
@@ -73,10 +73,10 @@ tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret,
     if (st)
         return st;
     c.transport = transport ? transport : c.transport;
-    st = tt_comm_survey_make(&c, &s, err);
+    st = tt_probe_survey_make(&c, &s, err);
     void *handle = st ? NULL : tt_api_make(API_SURVEY, s, NULL, err);
     if (!handle) {
-        tt_comm_survey_free(s);
+        tt_probe_survey_free(s);
         return st ? st : TUTTI_ERR_LIMIT;
     }
     *ret = handle;
@@ -131,13 +131,13 @@ int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to,
     if (from >= survey->ranks || to >= survey->ranks)
         tt_api_stop(__func__, "there is no rank %u", from >= survey->ranks ? from : to);
     if (ret_transport)
-        *ret_transport = tt_comm_survey_transport(survey, from, to);
+        *ret_transport = tt_probe_survey_transport(survey, from, to);
     return survey->reach[(size_t)from * survey->ranks + to];
 }
 
 void tutti_survey_free(struct tutti_survey *s)
 {
-    tt_comm_survey_free(api_end(SURVEY, s));
+    tt_probe_survey_free(api_end(SURVEY, s));
 }
 
 /* ---- speeds ---- */
@@ -177,7 +177,7 @@ void tutti_comm_guard(const struct tutti_comm *comm, char *buf, size_t cap)
 char *tutti_speeds_path(char *buf, size_t cap)
 {
     api_must("buf", buf);
-    if (!tt_comm_speeds_path(buf, cap) && cap)
+    if (!tt_meter_speeds_path(buf, cap) && cap)
         buf[0] = '\0';
     return buf;
 }

@@ -13,7 +13,7 @@
  * Either end may want a link, or both; take() then gives it to both. If both dial at the same time,
  * the dial of the higher rank counts: the acceptor decides before it sends its proof, so that no
  * payload is ever sent on the link that is dropped. Nothing here waits. One thread has to serve:
- * while a world lives that is the watch's (comm/watch_thread.c), which polls tt_boot_porter_fd and
+ * while a world lives that is the watch's (watch/thread.c), which polls tt_boot_porter_fd and
  * calls tt_boot_porter_serve when it is readable, and at tt_boot_porter_due at the latest. Any
  * thread may call any of these functions at any time, except on a desk that is being closed. */
 #ifndef TT_PORTER_H

@@ -57,12 +57,12 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     if (!st) {
         struct tt_op_desc op = call_describe(c, call, k);
         tt_watch_enter(c->world->watch, &op);
-        tt_comm_log_enter(c->log, op.seq);
+        tt_meter_log_enter(c->log, op.seq);
         st = tt_comm_begin(c, k, call, &op);
         if (!st)
             st = tt_comm_finish(c, k->program, &op);
         k->running = false;
-        tt_comm_log_leave(c->log, op.seq);
+        tt_meter_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
     }
     tt_comm_unlock(c);
@@ -109,7 +109,7 @@ static tutti_status call_begin(struct tt_request *r)
         return tt_comm_message_begin(c, &r->letter, &r->op);
     r->op = call_describe(c, &r->call, r->kept);
     tt_watch_enter(c->world->watch, &r->op);
-    tt_comm_log_enter(c->log, r->op.seq);
+    tt_meter_log_enter(c->log, r->op.seq);
     return tt_comm_begin(c, r->kept, &r->call, &r->op);
 }
 
@@ -147,7 +147,7 @@ static tutti_status call_settle(struct tt_request *r, tutti_status st)
     atomic_fetch_sub(&r->comm->started, 1);
     if (r->kept) {
         r->kept->running = false;
-        tt_comm_log_leave(r->comm->log, r->op.seq);
+        tt_meter_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }
     return st;
@@ -204,7 +204,7 @@ static tutti_status call_ask(struct tt_request *r, tutti_status (*how)(struct tt
     tutti_status st = r->last;
     if (r->started) {
         if (r->kept)
-            tt_comm_log_wait(r->comm->log, r->op.seq);
+            tt_meter_log_wait(r->comm->log, r->op.seq);
         st = call_settle(r, how(r));
     }
     tt_comm_unlock(r->comm);

@@ -15,7 +15,7 @@
  * communicator (one lock, which twins share); two threads must not race to start requests, since
  * the order must be the same on all ranks.
  *
- * Failure: every wait has a deadline. The watch (watch.c) has a thread and a control connection to
+ * Failure: every wait has a deadline. The watch (watch/watch.h) has a thread and a control connection to
  * rank 0. When a rank dies, stops, is cut off, is late or calls something else, rank 0 decides
  * which rank is to blame and every rank gets the same verdict. After a failure every call returns
  * that verdict at once. */
@@ -27,35 +27,9 @@
 #include "base/base.h"
 #include "boot/boot.h"
 #include "exec/exec.h"
+#include "meter/meter.h"
 #include "plan/plan.h"
-
-#define TT_BLAME_LIST(X)          \
-    X(NONE, "none")               \
-    X(NOT_ENTERED, "not entered") \
-    X(MISMATCHED, "mismatched")   \
-    X(DEAD, "dead")               \
-    X(UNREACHABLE, "unreachable") \
-    X(STUCK, "stuck")             \
-    X(ABORTED, "aborted")         \
-    X(UNABLE, "unable")
-enum tt_blame {
-#define TT_BLAME_ENUM(id, name) TT_BLAME_##id,
-    TT_BLAME_LIST(TT_BLAME_ENUM)
-#undef TT_BLAME_ENUM
-        TT_BLAMES
-};
-const char *tt_comm_blame_name(enum tt_blame b);
-
-/* What every rank is told. Fixed size: it is sent. */
-struct tt_verdict {
-    uint32_t blame;   /* enum tt_blame */
-    uint32_t culprit; /* rank */
-    uint32_t seq;     /* request */
-    uint32_t coll;    /* tutti_coll of the request as seen by the reporter */
-    uint32_t pid;
-    char host[TT_BOOT_HOST];
-    char text[256]; /* the whole sentence */
-};
+#include "watch/watch.h"
 
 struct tt_comm;
 struct tt_comm_config {
@@ -127,6 +101,8 @@ const struct tutti_error *tt_comm_last_error(const struct tt_comm *c);
 tutti_status tt_comm_refuse(struct tt_comm *c, const struct tutti_error *err);
 /* How the bytes on its sockets are protected, as text: "encrypted (AES-256-GCM)". */
 void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap);
+/* What a job on this host would have, for `tutti doctor`. */
+void tt_comm_guard_check(const struct tt_comm_config *c, struct tt_check *ret);
 tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_error *err);
 tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret,
                                struct tutti_error *err);
@@ -137,22 +113,6 @@ const struct tt_region *tt_comm_mem_heap(const struct tt_comm *c);
 
 /* One collective on buffers. count: elements of the whole vector for allreduce, broadcast, reduce;
  * of one block otherwise. counts (may be NULL): the length of each rank's block. */
-/* What the user called, if this call is only a part of it: verdicts name that. */
-#define TT_WHY_LIST(X)                                       \
-    X(CALL, "")                                              \
-    X(OPEN, "opening of the communicator")                   \
-    X(SPLIT, "split")                                        \
-    X(CLOSE, "close of the communicator")                    \
-    X(TRAINER, "comparison of the tensors that are trained") \
-    X(MEASURE, "measurement")                                \
-    X(REPORT, "report")
-enum tt_why {
-#define TT_WHY_ENUM(id, name) TT_WHY_##id,
-    TT_WHY_LIST(TT_WHY_ENUM)
-#undef TT_WHY_ENUM
-        TT_WHYS
-};
-
 struct tt_call {
     tutti_coll coll;
     const void *in;
@@ -279,29 +239,10 @@ tutti_status tt_comm_request_message(struct tt_comm *c, const struct tt_message 
 tutti_status tt_comm_request_source(struct tt_request *r, uint32_t *ret_from, uint32_t *ret_tag,
                                     struct tutti_error *err);
 
-/* Message times as measured at opening; equal on all ranks. Zeros: there is no such link. */
-struct tt_speed {
-    uint64_t bw;          /* bytes/s */
-    uint64_t latency_ps;  /* one way */
-    uint64_t overhead_ps; /* host time per message */
-};
-enum { TT_TAKEN_MOST = 200 };
-struct tt_speeds {
-    struct tt_speed shm, tcp;
-    uint64_t gamma_fs; /* femtoseconds per reduced byte */
-    /* Per mille of the cores that other processes used meanwhile; above TT_TAKEN_MOST the figures
-     * are unreliable. */
-    uint64_t taken;
-    struct tt_memory memory; /* when all ranks share one host; npoints 0: not measured */
-};
-
 /* The speeds that c plans with. `again`: measure now, for communicators opened from now on;
  * collective, and nothing else may run. */
 tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret,
                             struct tutti_error *err);
-/* The file where speeds are kept (speeds.c); false: there is no place for it. */
-bool tt_comm_speeds_path(char *buf, size_t cap);
-
 /* Messages between chosen ranks at the same time, over the links that the collectives use: each
  * flow sends `bytes` and gets an answer back; or, pulled, it sends a request and gets the bytes
  * back, so that a rank that receives from several ranks times them all on its own clock.

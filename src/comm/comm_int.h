@@ -7,8 +7,6 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
-#include "comm/report.h"
-#include "comm/watch.h"
 #include "transport/direct.h"
 #include "transport/mpi.h"
 #include "transport/shm_region.h"
@@ -43,17 +41,6 @@ struct tt_world {
     _Atomic uint32_t parts; /* that this rank has taken part in making (tt_comm_part) */
     _Atomic bool heard;     /* some call has returned the verdict: closing need not report it */
 };
-
-/* cores.c: which cores of which machine a rank may use. Sent as raw memory between ranks of one
- * build and byte order. */
-enum { TT_CORES_MAX = 1024 };
-struct tt_cores {
-    uint64_t machine; /* equal: the same cores, even across emulated hosts and containers */
-    uint64_t mask[TT_CORES_MAX / 64];
-};
-void tt_comm_cores_self(struct tt_cores *ret);
-/* Does rank `me` have to share its cores with others of all[n]? */
-bool tt_comm_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me);
 
 /* wire.c: the links of one group of ranks: shared memory inside the host, TCP to others. */
 struct tt_wire {
@@ -105,8 +92,6 @@ tutti_status tt_comm_links_open(const struct tt_wire_config *c, const struct tt_
 struct tt_tcp_guard tt_comm_guard_of(const struct tt_world *w, uint32_t peer,
                                      const struct tt_seal_keys *keys);
 enum { TT_GUARD_WORDS = 64 };
-/* What a job on this host would have. */
-void tt_comm_guard_check(const struct tt_comm_config *c, struct tt_check *ret);
 
 /* A program for one kind of call, kept for the next call of that kind. */
 struct tt_kept {
@@ -372,20 +357,8 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how,
 enum tt_host_kind { TT_HOST_MOVE, TT_HOST_OWN, TT_HOST_BOX };
 tutti_status tt_comm_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes,
                                   uint32_t groups, uint64_t *ret_ps, struct tutti_error *err);
-/* busy.c: CPU use of the machine; now, then the difference since then; taken: per mille of the
- * cores that ranks wanted and other processes used, on the machine where that was most. */
-struct tt_busy { /* sent between ranks */
-    uint64_t machine, wall_ns, own_ns, all_ns;
-    uint32_t cores, pad;
-};
-void tt_comm_busy_now(struct tt_busy *ret);
-void tt_comm_busy_since(struct tt_busy *b);
-uint32_t tt_comm_busy_taken(const struct tt_busy *all, uint32_t n);
-/* speeds.c: earlier measurements, kept in a file of the user. */
-enum { TT_SPEEDS_PATH = 4096 };
+/* speeds.c: a hash of everything that measured speeds depend on. */
 uint64_t tt_comm_speeds_key(const struct tt_comm *c);
-bool tt_comm_speeds_load(uint64_t key, struct tt_speeds *ret);
-void tt_comm_speeds_save(uint64_t key, const struct tt_speeds *s);
 /* report_all.c: begin keeping notes if a report is wanted; end: the report. Both collective. */
 tutti_status tt_comm_report_begin(struct tt_comm *c, struct tutti_error *err);
 void tt_comm_report_end(struct tt_comm *c);

@@ -12,12 +12,12 @@ void tt_comm_hand_begin(struct tt_comm *c, struct tt_hand *h)
 {
     h->op.seq = ++c->calls;
     tt_watch_enter(c->world->watch, &h->op);
-    tt_comm_log_enter(c->log, h->op.seq);
+    tt_meter_log_enter(c->log, h->op.seq);
 }
 
 void tt_comm_hand_end(struct tt_comm *c, const struct tt_hand *h)
 {
-    tt_comm_log_leave(c->log, h->op.seq);
+    tt_meter_log_leave(c->log, h->op.seq);
     tt_watch_leave(c->world->watch, c->tag);
 }
 

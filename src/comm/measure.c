@@ -141,7 +141,7 @@ static tutti_status measure_exchange(struct measure *m, const struct step *mine)
 static tutti_status tell_busy(struct measure *m)
 {
     struct tt_busy mine = m->since;
-    tt_comm_busy_since(&mine);
+    tt_meter_busy_since(&mine);
     return m->how->exchange(m->how->ctx, &mine, sizeof mine, m->busy, m->err);
 }
 
@@ -369,7 +369,7 @@ static tutti_status measure_judge(struct measure *m, uint64_t *ret_taken)
 {
     tutti_status st = measure_step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1);
     if (!st)
-        *ret_taken = tt_comm_busy_taken(m->busy, m->c->size);
+        *ret_taken = tt_meter_busy_taken(m->busy, m->c->size);
     return st;
 }
 
@@ -384,7 +384,7 @@ static tutti_status lead(struct measure *m)
     bool there_is[2] = {local_pair(c, &with[0]), remote_pair(c, &with[1])};
     struct tt_speed *of[2] = {&s->shm, &s->tcp};
     uint64_t key = tt_comm_speeds_key(c);
-    bool fresh = m->how->again || !tt_comm_speeds_load(key, s);
+    bool fresh = m->how->again || !tt_meter_speeds_load(key, s);
     tutti_status st = TUTTI_OK;
     for (int i = 0; !st && !fresh && i < 2; i++)
         if (there_is[i])
@@ -399,7 +399,7 @@ static tutti_status lead(struct measure *m)
     if (!st && fresh && c->size > 1)
         st = measure_judge(m, &s->taken);
     if (!st && fresh && c->size > 1)
-        tt_comm_speeds_save(key, s);
+        tt_meter_speeds_save(key, s);
     return st ? st : measure_exchange(m, &end);
 }
 
@@ -423,7 +423,7 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how,
                              struct tutti_error *err)
 {
     struct measure m = {.how = how, .c = c, .err = err};
-    tt_comm_busy_now(&m.since);
+    tt_meter_busy_now(&m.since);
     m.all = tt_zalloc(c->size, sizeof *m.all);
     m.busy = tt_zalloc(c->size, sizeof *m.busy);
     m.end.report = c->config.report;
@@ -441,17 +441,5 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how,
     free(m.all);
     free(m.busy);
     free(m.data);
-    return st;
-}
-
-tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret,
-                            struct tutti_error *err)
-{
-    struct tt_setup setup = {.through = c, .why = TT_WHY_MEASURE};
-    struct tt_measure how = {
-        .exchange = tt_comm_exchange, .ctx = &setup, .again = true, .why = TT_WHY_MEASURE};
-    tutti_status st = again ? tt_comm_measure(c, &how, err) : TUTTI_OK;
-    if (!st)
-        *ret = c->speeds;
     return st;
 }

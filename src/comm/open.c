@@ -14,13 +14,6 @@
 
 #include "comm/comm_int.h"
 
-const char *tt_comm_blame_name(enum tt_blame b)
-{
-#define BLAME_NAME(id, name) name,
-    static const char *const names[] = {TT_BLAME_LIST(BLAME_NAME)};
-    return (unsigned)b < TT_BLAMES ? names[b] : "unknown";
-}
-
 static const char *variable(const char *name)
 {
     const char *v = getenv(name);

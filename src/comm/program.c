@@ -157,6 +157,7 @@ static tutti_status program_compile(struct tt_comm *c, const struct tt_call *cal
 
 void tt_comm_call_reduction(const struct tt_call *call, struct tt_op_desc *op)
 {
+    _Static_assert((int)TT_WATCH_USEROP == (int)TT_USEROP_NAME, "verdicts hold the whole name");
     op->redop = (uint8_t)redop_of(call);
     if (call->user)
         memcpy(op->user, call->user->name, sizeof op->user);

@@ -17,7 +17,7 @@ static void seen_of(struct tt_comm *c, uint32_t r, struct tt_peer_stats *ret, do
     tt_exec_context_stats(c->context, r, ret);
     *ret_rate = ret->recv_ns ? (double)ret->recv_bytes * 1e9 / (double)ret->recv_ns : 0;
     if (tt_transport_link(c->wire.transport, r, &link))
-        *ret_rate = tt_comm_link_rate(&link);
+        *ret_rate = tt_meter_link_rate(&link);
 }
 
 static void line(struct tt_comm *c, uint32_t r, struct tt_str *s, struct worst *w)

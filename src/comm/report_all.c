@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "comm/comm_int.h"
-#include "comm/report.h"
+#include "meter/meter.h"
 
 enum { ROWS = 64, MIN_CALLS = 16 };
 /* limit of rank x rank x call: find.c takes time proportional to that */
@@ -59,7 +59,7 @@ tutti_status tt_comm_report_begin(struct tt_comm *c, struct tutti_error *err)
     }
     for (uint32_t r = 0; r < c->size; r++)
         l->before_bytes[r] = link_of(c, r).bytes;
-    tt_comm_log_enter(l, c->calls);
+    tt_meter_log_enter(l, c->calls);
     l->first = c->calls + 1;
     c->log = l;
     return TUTTI_OK;
@@ -246,7 +246,7 @@ static void report_all_conclude(const struct tt_comm *c, const struct parts *p, 
                                 .log = t.log,
                                 .links = t.links};
         struct tt_findings f = {.rank = t.rank};
-        tt_comm_find_slow(&e, t.scratch, &f);
+        tt_meter_find_slow(&e, t.scratch, &f);
         print(c, &f, p->calls, seen);
     }
     tables_free(&t);

@@ -57,7 +57,7 @@ static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire
                                   struct offer *ret_offer, struct tutti_error *err)
 {
     *ret_offer = (struct offer){0};
-    tt_comm_cores_self(&ret_offer->cores);
+    tt_meter_cores_self(&ret_offer->cores);
     if (w->nlocal < 2 || w->local[0] != c->me)
         return TUTTI_OK;
     tutti_status st = tt_shm_region_make(region_bytes(w), &w->region, err);
@@ -90,7 +90,7 @@ static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w
     for (uint32_t r = 0; r < c->n; r++)
         cores[r] = all[r].cores;
     for (uint32_t r = 0; r < c->n; r++)
-        w->oversubscribed |= tt_comm_cores_crowded(cores, c->n, r);
+        w->oversubscribed |= tt_meter_cores_crowded(cores, c->n, r);
     free(cores);
     return TUTTI_OK;
 }

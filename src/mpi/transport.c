@@ -16,7 +16,7 @@
  * from that peer. Receives are matched in the order in which they were posted: `posted` is that
  * queue, and only its front is tested.
  *
- * MPI does not report which rank died; the watch (comm/watch.h) does. An orderly end has a header
+ * MPI does not report which rank died; the watch (watch/watch.h) does. An orderly end has a header
  * of its own (BYE), so that every rank knows when nothing more will arrive and can close without
  * losing a message.
  *

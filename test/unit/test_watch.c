@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "boot_ranks.h"
-#include "comm/watch.h"
+#include "watch/watch.h"
 
 #define SECOND UINT64_C(1000000000)
 #define GRACE  (SECOND * 9 / 10)
@@ -352,8 +352,8 @@ static void check_same(const struct plan *p, bool odd_too, enum tt_blame blame, 
             continue;
         check_clean(r);
         if (outcomes[r].value != (int)blame || outcomes[r].hash != culprit)
-            fail_msg("rank %u of %u: %s, rank %u; expected %s, rank %u (%s)", r, p->n, tt_comm_blame_name((enum tt_blame)outcomes[r].value),
-                     (unsigned)outcomes[r].hash, tt_comm_blame_name(blame), culprit, outcomes[r].err.text);
+            fail_msg("rank %u of %u: %s, rank %u; expected %s, rank %u (%s)", r, p->n, tt_watch_blame_name((enum tt_blame)outcomes[r].value),
+                     (unsigned)outcomes[r].hash, tt_watch_blame_name(blame), culprit, outcomes[r].err.text);
         text = text ? text : outcomes[r].err.text;
         if (blame != TT_BLAME_STUCK || culprit != 0) /* how long a stopped rank 0 has been silent each measures by itself */
             assert_string_equal(text, outcomes[r].err.text);

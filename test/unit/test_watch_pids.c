@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #include "boot_ranks.h"
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 enum { PEERS = 5, LIMIT_MS = 10000 };
 

@@ -1,14 +1,14 @@
 /* log.c - what a rank records about its calls if a report is wanted: entry, start of waiting, exit.
  * Each costs a clock reading and no allocation; the last TT_LOG_CALLS calls are kept, in a ring
  * indexed by call number. Calls write it under the communicator's lock. l NULL: no report. */
-#include "comm/report.h"
+#include "meter/meter.h"
 
 static struct tt_log_call *log_at(struct tt_log *l, uint32_t call)
 {
     return &l->calls[call % TT_LOG_CALLS];
 }
 
-void tt_comm_log_enter(struct tt_log *l, uint32_t call)
+void tt_meter_log_enter(struct tt_log *l, uint32_t call)
 {
     if (!l)
         return;
@@ -17,13 +17,13 @@ void tt_comm_log_enter(struct tt_log *l, uint32_t call)
         .start_ns = now, .wait_ns = now, .end_ns = now, .blocked_ns = l->blocked_ns};
 }
 
-void tt_comm_log_wait(struct tt_log *l, uint32_t call)
+void tt_meter_log_wait(struct tt_log *l, uint32_t call)
 {
     if (l)
         log_at(l, call)->wait_ns = (int64_t)tt_now_ns();
 }
 
-void tt_comm_log_leave(struct tt_log *l, uint32_t call)
+void tt_meter_log_leave(struct tt_log *l, uint32_t call)
 {
     if (!l)
         return;

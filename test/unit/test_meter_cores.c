@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "comm/comm_int.h"
+#include "meter/meter.h"
 
 static struct tt_cores on(uint64_t machine, uint64_t cores)
 {
@@ -16,10 +16,10 @@ static void test_crowded(void **state)
 {
     (void)state;
     struct tt_cores two[] = {on(1, 3), on(1, 3)}, four[] = {on(1, 3), on(1, 3), on(1, 3), on(1, 3)};
-    assert_false(tt_comm_cores_crowded(two, 2, 0));
-    assert_true(tt_comm_cores_crowded(four, 4, 3));
+    assert_false(tt_meter_cores_crowded(two, 2, 0));
+    assert_true(tt_meter_cores_crowded(four, 4, 3));
     struct tt_cores apart[] = {on(1, 3), on(2, 3), on(1, 3), on(2, 3)};
-    assert_false(tt_comm_cores_crowded(apart, 4, 0));
+    assert_false(tt_meter_cores_crowded(apart, 4, 0));
 }
 
 static void test_bound(void **state)
@@ -27,22 +27,22 @@ static void test_bound(void **state)
     (void)state;
     struct tt_cores each[] = {on(1, 1), on(1, 2), on(1, 4)}, doubled[] = {on(1, 1), on(1, 1), on(1, 2)};
     for (uint32_t r = 0; r < 3; r++)
-        assert_false(tt_comm_cores_crowded(each, 3, r));
-    assert_true(tt_comm_cores_crowded(doubled, 3, 0));
-    assert_true(tt_comm_cores_crowded(doubled, 3, 1));
-    assert_false(tt_comm_cores_crowded(doubled, 3, 2));
+        assert_false(tt_meter_cores_crowded(each, 3, r));
+    assert_true(tt_meter_cores_crowded(doubled, 3, 0));
+    assert_true(tt_meter_cores_crowded(doubled, 3, 1));
+    assert_false(tt_meter_cores_crowded(doubled, 3, 2));
     /* 0 may use both cores, but the others fill them. */
     struct tt_cores chain[] = {on(1, 3), on(1, 1), on(1, 2)};
-    assert_true(tt_comm_cores_crowded(chain, 3, 0));
+    assert_true(tt_meter_cores_crowded(chain, 3, 0));
 }
 
 static void test_unknown(void **state)
 {
     (void)state;
     struct tt_cores none[] = {on(1, 0), on(1, 0)}, self;
-    assert_false(tt_comm_cores_crowded(none, 2, 0));
-    tt_comm_cores_self(&self);
-    assert_false(tt_comm_cores_crowded(&self, 1, 0));
+    assert_false(tt_meter_cores_crowded(none, 2, 0));
+    tt_meter_cores_self(&self);
+    assert_false(tt_meter_cores_crowded(&self, 1, 0));
     assert_true(self.machine != 0);
 }
 

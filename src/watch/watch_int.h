@@ -11,9 +11,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "comm/watch.h"
+#include "watch/watch.h"
 
-/* ---- watch_posts.c: what this rank does, by communicator ---- */
+/* ---- posts.c: what this rank does, by communicator ---- */
 
 /* TT_POST_PAST: a rank can be 64 requests ahead of one that receives from it (exec/credit.c), and
  * 128 ahead of that rank's own receivers. What it entered must still be known when the last of them
@@ -46,7 +46,7 @@ struct tt_answer {
     struct tt_op_desc past[TT_ANSWER_PAST];
 };
 /* Request s according to the answer; NULL: not known. */
-const struct tt_op_desc *tt_comm_answer_at(const struct tt_answer *a, uint32_t s);
+const struct tt_op_desc *tt_watch_answer_at(const struct tt_answer *a, uint32_t s);
 void tt_watch_posts_join(struct tt_posts *p, uint32_t comm); /* one join or part at a time */
 void tt_watch_posts_part(struct tt_posts *p, uint32_t comm);
 void tt_watch_posts_enter(struct tt_posts *p, const struct tt_op_desc *op);
@@ -56,7 +56,7 @@ void tt_watch_posts_talk(struct tt_posts *p, bool begins);
 /* The last request of the communicator entered last; seq 0: none yet. */
 struct tt_op_desc tt_watch_posts_latest(const struct tt_posts *p);
 
-/* ---- watch_wire.c: one control connection ---- */
+/* ---- wire.c: one control connection ---- */
 
 enum tt_note_type {
     TT_NOTE_BEAT = 1,
@@ -122,7 +122,7 @@ bool tt_watch_line_cut(int fd);
 /* Is much of what is sent to the other host lost on the way? */
 bool tt_watch_line_lossy(int fd);
 
-/* ---- watch_pids.c: processes of this host; used by one thread only ---- */
+/* ---- pids.c: processes of this host; used by one thread only ---- */
 
 struct tt_pids;
 /* NULL: no memory, nothing is watched. */
@@ -186,7 +186,7 @@ struct tt_watch {
 
 void tt_watch_wake(const struct tt_watch *w); /* wakes the thread */
 
-/* ---- watch_case.c: with the lock held ---- */
+/* ---- case.c: with the lock held ---- */
 
 bool tt_watch_has_case(const struct tt_watch *w); /* and no verdict yet */
 /* The first trouble makes the case. Troubles of other ranks are remembered, since they tell who
@@ -202,19 +202,19 @@ void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v);
 /* Without rank 0's board: rank 0 has left, or the watch is not running. */
 void tt_watch_settle_alone(struct tt_watch *w);
 
-/* ---- watch_gather.c: with the lock held ---- */
+/* ---- gather.c: with the lock held ---- */
 
 /* A piece has arrived; false: it is invalid. */
 bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p);
 
-/* ---- watch_thread.c ---- */
+/* ---- thread.c ---- */
 
 void *tt_watch_run(void *watch);
 /* Reads everything that has arrived from a rank, up to the end of its connection; with the lock
  * held. */
 void tt_watch_read(struct tt_watch *w, uint32_t rank);
 
-/* ---- watch_judge.c: the rules; functions that return bool are true if there is a verdict ---- */
+/* ---- judge.c: the rules; functions that return bool are true if there is a verdict ---- */
 
 /* Rank 0, about the case. `final`: ranks that have not answered by now count as silent, and nothing
  * more will arrive. */
@@ -239,7 +239,7 @@ void tt_watch_judge_word(const struct tt_watch *w, uint32_t rank, const struct t
                          struct tt_verdict *ret);
 bool tt_watch_judge_is_word(const struct tt_trouble *t);
 
-/* ---- watch_words.c ---- */
+/* ---- words.c ---- */
 
 enum { TT_WORDS = 160 };
 /* "rank 2 (host b, pid 4711)" */

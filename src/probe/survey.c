@@ -5,7 +5,7 @@
  * rank's listener, starting after its own rank so that not all probe the same one; the errno of
  * each attempt goes into a table that all ranks get. Every attempt has its share of the deadline,
  * so the survey ends in time even if a firewall drops everything. */
-#include "comm/survey.h"
+#include "probe/survey.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "comm/comm_int.h"
+#include "kernel/kernel.h"
 #include "transport/check.h"
 
 /* The checks are those of transport, then boot, then the protection; i counts through all three. */
-bool tt_comm_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret)
+bool tt_probe_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret)
 {
     struct tt_check skipped;
     size_t own = 0;
@@ -51,7 +51,7 @@ static uint64_t meminfo(const char *name)
     return kib * 1024;
 }
 
-void tt_comm_host_look(struct tt_host *ret)
+void tt_probe_host_look(struct tt_host *ret)
 {
     struct utsname u;
     cpu_set_t set;
@@ -72,7 +72,7 @@ static uint32_t failed_checks(const struct tt_comm_config *c)
 {
     struct tt_check k;
     uint32_t failed = 0;
-    for (size_t i = 0; i < TT_HOST_CHECKS_MAX && tt_comm_host_check(c, i, &k); i++)
+    for (size_t i = 0; i < TT_HOST_CHECKS_MAX && tt_probe_host_check(c, i, &k); i++)
         failed |= (uint32_t)!k.ok << i;
     return failed;
 }
@@ -106,8 +106,8 @@ static tutti_status survey_learn(struct tt_boot *b, const struct tt_survey_rank 
     return st;
 }
 
-tutti_status tt_comm_survey_make(const struct tt_comm_config *c, struct tt_survey **ret,
-                                 struct tutti_error *err)
+tutti_status tt_probe_survey_make(const struct tt_comm_config *c, struct tt_survey **ret,
+                                  struct tutti_error *err)
 {
     struct tt_survey *s = tt_zalloc(1, sizeof *s);
     struct tt_survey_rank me = {.failed = failed_checks(c)};
@@ -115,7 +115,7 @@ tutti_status tt_comm_survey_make(const struct tt_comm_config *c, struct tt_surve
     struct tt_boot *b = NULL;
     if (!s)
         return tt_fail_memory(err, "survey");
-    tt_comm_host_look(&me.host);
+    tt_probe_host_look(&me.host);
     s->ranks = c->boot.size;
     s->rank = c->boot.rank;
     s->tcp_only = tt_comm_apart(c);
@@ -127,14 +127,14 @@ tutti_status tt_comm_survey_make(const struct tt_comm_config *c, struct tt_surve
         st = survey_learn(b, &me, s, timeout_ns, err);
     tt_boot_close(b);
     if (st) {
-        tt_comm_survey_free(s);
+        tt_probe_survey_free(s);
         return st;
     }
     *ret = s;
     return TUTTI_OK;
 }
 
-void tt_comm_survey_free(struct tt_survey *s)
+void tt_probe_survey_free(struct tt_survey *s)
 {
     if (!s)
         return;
@@ -143,7 +143,7 @@ void tt_comm_survey_free(struct tt_survey *s)
     free(s);
 }
 
-const char *tt_comm_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b)
+const char *tt_probe_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b)
 {
     bool here = s->at[a].peer.host_id == s->at[b].peer.host_id && !s->tcp_only;
     return a == b ? "self" : here ? "shm" : "tcp";

@@ -1,4 +1,4 @@
-/* watch_judge.c - the rules. They read the board and write a verdict; they change nothing else.
+/* judge.c - the rules. They read the board and write a verdict; they change nothing else.
  *
  * A case is one rank's trouble with one request. By the time rank 0 judges, every living rank has
  * been asked about that request, so silence is meaningful and the answers are fresh. The order of
@@ -15,7 +15,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 /* Time that is lost while things are opened is often the fault of a busy machine: the message
  * mentions the load. */
@@ -55,7 +55,7 @@ static struct tt_op_desc case_op(const struct tt_watch *w)
 {
     const struct tt_seat *s = w->rank == 0 && w->reporter < w->size ? &w->seats[w->reporter] : NULL;
     const struct tt_op_desc *at = s && s->answered && !about_message(w)
-                                      ? tt_comm_answer_at(&s->answer, w->trouble.op.seq)
+                                      ? tt_watch_answer_at(&s->answer, w->trouble.op.seq)
                                       : NULL;
     return at ? *at : w->trouble.op;
 }
@@ -163,7 +163,7 @@ static bool same_call(const struct tt_op_desc *a, const struct tt_op_desc *b)
 static const struct tt_op_desc *entered(const struct tt_watch *w, uint32_t r, uint32_t seq)
 {
     const struct tt_seat *s = &w->seats[r];
-    return s->answered && s->answer.member ? tt_comm_answer_at(&s->answer, seq) : NULL;
+    return s->answered && s->answer.member ? tt_watch_answer_at(&s->answer, seq) : NULL;
 }
 
 /* Which ranks called what in one request. */

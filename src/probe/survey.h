@@ -6,14 +6,14 @@
 #include "comm/comm.h"
 
 /* Checks of this host: the i-th one; false past the last. May start child processes. */
-bool tt_comm_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret);
+bool tt_probe_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret);
 enum { TT_HOST_CHECKS_MAX = 32 };
 struct tt_host {
     char name[TT_BOOT_HOST], kernel[64], isa[16];
     uint32_t cores, online; /* that this process may use; that exist */
     uint64_t memory_bytes, available_bytes;
 };
-void tt_comm_host_look(struct tt_host *ret);
+void tt_probe_host_look(struct tt_host *ret);
 
 /* One rank as all ranks know it. Fixed size: it is sent. */
 struct tt_survey_rank {
@@ -30,9 +30,9 @@ struct tt_survey {
 /* Collective: all ranks of the job meet; each runs its host's checks and tries a connection to
  * every other rank; all get all results and part again. A communicator can be opened at the same
  * rendezvous afterwards. */
-tutti_status tt_comm_survey_make(const struct tt_comm_config *c, struct tt_survey **ret,
-                                 struct tutti_error *err);
-void tt_comm_survey_free(struct tt_survey *s); /* accepts NULL */
+tutti_status tt_probe_survey_make(const struct tt_comm_config *c, struct tt_survey **ret,
+                                  struct tutti_error *err);
+void tt_probe_survey_free(struct tt_survey *s); /* accepts NULL */
 /* "shm" or "tcp": what a communicator would use between two ranks; "self" for a == b. */
-const char *tt_comm_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b);
+const char *tt_probe_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b);
 #endif

@@ -29,11 +29,56 @@
 #define TT_WATCH_H
 
 #include "boot/boot.h"
-#include "comm/comm.h"
+
+#define TT_BLAME_LIST(X)          \
+    X(NONE, "none")               \
+    X(NOT_ENTERED, "not entered") \
+    X(MISMATCHED, "mismatched")   \
+    X(DEAD, "dead")               \
+    X(UNREACHABLE, "unreachable") \
+    X(STUCK, "stuck")             \
+    X(ABORTED, "aborted")         \
+    X(UNABLE, "unable")
+enum tt_blame {
+#define TT_BLAME_ENUM(id, name) TT_BLAME_##id,
+    TT_BLAME_LIST(TT_BLAME_ENUM)
+#undef TT_BLAME_ENUM
+        TT_BLAMES
+};
+const char *tt_watch_blame_name(enum tt_blame b);
+
+/* What every rank is told. Fixed size: it is sent. */
+struct tt_verdict {
+    uint32_t blame;   /* enum tt_blame */
+    uint32_t culprit; /* rank */
+    uint32_t seq;     /* request */
+    uint32_t coll;    /* tutti_coll of the request as seen by the reporter */
+    uint32_t pid;
+    char host[TT_BOOT_HOST];
+    char text[256]; /* the whole sentence */
+};
+
+/* What the user called, if this call is only a part of it: verdicts name that. */
+#define TT_WHY_LIST(X)                                       \
+    X(CALL, "")                                              \
+    X(OPEN, "opening of the communicator")                   \
+    X(SPLIT, "split")                                        \
+    X(CLOSE, "close of the communicator")                    \
+    X(TRAINER, "comparison of the tensors that are trained") \
+    X(MEASURE, "measurement")                                \
+    X(REPORT, "report")
+enum tt_why {
+#define TT_WHY_ENUM(id, name) TT_WHY_##id,
+    TT_WHY_LIST(TT_WHY_ENUM)
+#undef TT_WHY_ENUM
+        TT_WHYS
+};
 
 /* Stands for a communicator's number before there is a communicator; the world's is 0. */
 #define TT_COMM_OPENING UINT32_MAX
-/* What a rank is doing. Sent between ranks; fixed size. */
+/* What a rank is doing. Sent between ranks; fixed size. TT_WATCH_USEROP: as TT_USEROP_NAME of the
+ * kernels. */
+enum { TT_WATCH_USEROP = 31 };
 enum tt_op_busy { TT_OP_IDLE, TT_OP_COLL, TT_OP_SENDING, TT_OP_RECEIVING };
 struct tt_op_desc {
     /* With block lengths, the sum of all; UINT64_MAX: each rank has its own lengths. */
@@ -46,9 +91,9 @@ struct tt_op_desc {
     /* enum tt_op_busy. A message between two ranks has a sequence number of its own, the other rank
      * (in the world; UINT32_MAX: any) as root, and its tag as print. */
     uint8_t busy;
-    /* enum tt_why (comm.h): what the user called, if this is a part of it. */
+    /* enum tt_why: what the user called, if this is a part of it. */
     uint8_t why;
-    char user[TT_USEROP_NAME]; /* name of the caller's own reduction; else "" */
+    char user[TT_WATCH_USEROP]; /* name of the caller's own reduction; else "" */
 };
 
 /* UNABLE: this rank cannot go on with something that all ranks do together (no memory, no

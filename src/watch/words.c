@@ -1,10 +1,18 @@
-/* watch_words.c - the phrases that verdicts consist of: ranks, calls, requests, times. Each
+/* words.c - the phrases that verdicts consist of: ranks, calls, requests, times. Each
  * function writes into the caller's buffer of TT_WORDS bytes and returns it; long names are
  * truncated. */
 #include <inttypes.h>
 
-#include "comm/watch_int.h"
 #include "sched/sched.h"
+#include "watch/watch_int.h"
+
+const char *tt_watch_blame_name(enum tt_blame b)
+{
+#define BLAME_NAME(id, name) name,
+    static const char *const names[] = {TT_BLAME_LIST(BLAME_NAME)};
+#undef BLAME_NAME
+    return (unsigned)b < TT_BLAMES ? names[b] : "unknown";
+}
 
 char *tt_watch_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_WORDS])
 {
@@ -14,10 +22,10 @@ char *tt_watch_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_W
 }
 
 /* The name of its reduction; "": it does not reduce. */
-static const char *watch_words_reduces(const struct tt_op_desc *op, char out[TT_USEROP_NAME + 3])
+static const char *watch_words_reduces(const struct tt_op_desc *op, char out[TT_WATCH_USEROP + 3])
 {
     bool own = op->redop == TT_REDOP_USER;
-    snprintf(out, TT_USEROP_NAME + 3, own ? "'%.*s'" : "%.*s", TT_USEROP_NAME - 1,
+    snprintf(out, TT_WATCH_USEROP + 3, own ? "'%.*s'" : "%.*s", TT_WATCH_USEROP - 1,
              own ? op->user : tt_sched_redop_name((tutti_redop)op->redop));
     return tt_sched_coll_sums((tutti_coll)op->coll) ? out : "";
 }
@@ -69,7 +77,7 @@ static char *what(const struct tt_op_desc *op, char out[TT_WORDS])
 
 char *tt_watch_words_call(const struct tt_op_desc *op, char out[TT_WORDS])
 {
-    char call[TT_WORDS], name[TT_USEROP_NAME + 3];
+    char call[TT_WORDS], name[TT_WATCH_USEROP + 3];
     const char *by = watch_words_reduces(op, name);
     what(op, call);
     if (op->why || op->busy >= TT_OP_SENDING || (!*by && !rooted(op)))

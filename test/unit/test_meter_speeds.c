@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/comm_int.h"
+#include "meter/meter.h"
 
 static char dir[64], path[TT_SPEEDS_PATH];
 static const struct tt_speeds sample = {.shm = {5000000000, 400000, 100000}, .tcp = {118000000, 52000000, 9000000}, .gamma_fs = 34297};
@@ -24,7 +24,7 @@ static int fresh(void **state)
     snprintf(dir, sizeof dir, "/tmp/tutti-speeds-XXXXXX");
     assert_non_null(mkdtemp(dir));
     setenv("XDG_CACHE_HOME", dir, 1);
-    assert_true(tt_comm_speeds_path(path, sizeof path));
+    assert_true(tt_meter_speeds_path(path, sizeof path));
     return 0;
 }
 
@@ -68,18 +68,18 @@ static void comes_back(void **state)
     (void)state;
     struct tt_speeds s;
     struct stat st;
-    assert_false(tt_comm_speeds_load(7, &s));
-    tt_comm_speeds_save(7, &sample);
-    assert_true(tt_comm_speeds_load(7, &s) && equal(&s, &sample));
-    assert_false(tt_comm_speeds_load(8, &s));
+    assert_false(tt_meter_speeds_load(7, &s));
+    tt_meter_speeds_save(7, &sample);
+    assert_true(tt_meter_speeds_load(7, &s) && equal(&s, &sample));
+    assert_false(tt_meter_speeds_load(8, &s));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     struct tt_speeds other = sample;
     other.gamma_fs = 1;
-    tt_comm_speeds_save(UINT64_MAX, &other);
-    tt_comm_speeds_save(7, &other); /* replaces */
-    assert_true(tt_comm_speeds_load(7, &s) && equal(&s, &other));
-    assert_true(tt_comm_speeds_load(UINT64_MAX, &s) && equal(&s, &other));
+    tt_meter_speeds_save(UINT64_MAX, &other);
+    tt_meter_speeds_save(7, &other); /* replaces */
+    assert_true(tt_meter_speeds_load(7, &s) && equal(&s, &other));
+    assert_true(tt_meter_speeds_load(UINT64_MAX, &s) && equal(&s, &other));
 }
 
 /* The newest 64 are kept. */
@@ -89,14 +89,14 @@ static void bounded(void **state)
     struct tt_speeds s;
     char text[64 << 10];
     for (uint64_t key = 0; key < 100; key++)
-        tt_comm_speeds_save(key, &sample);
+        tt_meter_speeds_save(key, &sample);
     size_t lines = 0;
     slurp(text, sizeof text);
     for (const char *p = text; *p; p++)
         lines += *p == '\n';
     assert_int_equal(lines, 65);
-    assert_true(tt_comm_speeds_load(99, &s) && tt_comm_speeds_load(36, &s));
-    assert_false(tt_comm_speeds_load(35, &s));
+    assert_true(tt_meter_speeds_load(99, &s) && tt_meter_speeds_load(36, &s));
+    assert_false(tt_meter_speeds_load(35, &s));
 }
 
 /* Every single changed byte is noticed; the other line still counts. */
@@ -105,8 +105,8 @@ static void damaged(void **state)
     (void)state;
     struct tt_speeds s;
     char text[2048], copy[2048];
-    tt_comm_speeds_save(1, &sample);
-    tt_comm_speeds_save(2, &sample);
+    tt_meter_speeds_save(1, &sample);
+    tt_meter_speeds_save(2, &sample);
     size_t n = slurp(text, sizeof text), last = (size_t)(strrchr(text, '\n') - text);
     while (last > 0 && text[last - 1] != '\n')
         last--;
@@ -114,22 +114,22 @@ static void damaged(void **state)
         memcpy(copy, text, n);
         copy[i] ^= 1;
         spill(copy, n);
-        assert_false(tt_comm_speeds_load(1, &s));
-        assert_true(tt_comm_speeds_load(2, &s));
+        assert_false(tt_meter_speeds_load(1, &s));
+        assert_true(tt_meter_speeds_load(2, &s));
     }
     for (size_t cut = 0; cut < n; cut++) {
         spill(text, cut);
-        assert_false(tt_comm_speeds_load(1, &s));
+        assert_false(tt_meter_speeds_load(1, &s));
     }
     memcpy(copy, text, n);
     copy[13] = '4'; /* another version */
     spill(copy, n);
-    assert_false(tt_comm_speeds_load(2, &s));
+    assert_false(tt_meter_speeds_load(2, &s));
     memset(copy, 0xff, sizeof copy);
     spill(copy, sizeof copy);
-    assert_false(tt_comm_speeds_load(2, &s));
-    tt_comm_speeds_save(3, &sample); /* a damaged file is replaced */
-    assert_true(tt_comm_speeds_load(3, &s));
+    assert_false(tt_meter_speeds_load(2, &s));
+    tt_meter_speeds_save(3, &sample); /* a damaged file is replaced */
+    assert_true(tt_meter_speeds_load(3, &s));
 }
 
 /* Writes a line of any age, with the right check. */
@@ -148,22 +148,22 @@ static void aged(void **state)
 {
     (void)state;
     struct tt_speeds s;
-    tt_comm_speeds_save(5, &sample); /* makes the directory */
+    tt_meter_speeds_save(5, &sample); /* makes the directory */
     write_aged(3600, TT_TAKEN_MOST);
-    assert_true(tt_comm_speeds_load(5, &s));
+    assert_true(tt_meter_speeds_load(5, &s));
     assert_int_equal(s.tcp.bw, 4);
     assert_int_equal(s.memory.segment_bytes, 9);
     assert_int_equal(s.memory.npoints, 2);
     assert_int_equal(s.memory.point[1].box_ps, 17);
     write_aged(2 * 86400, 0);
-    assert_false(tt_comm_speeds_load(5, &s));
+    assert_false(tt_meter_speeds_load(5, &s));
     write_aged(-7200, 0); /* from the future */
-    assert_false(tt_comm_speeds_load(5, &s));
+    assert_false(tt_meter_speeds_load(5, &s));
     write_aged(30, TT_TAKEN_MOST + 1); /* of a busy machine: for a minute */
-    assert_true(tt_comm_speeds_load(5, &s));
+    assert_true(tt_meter_speeds_load(5, &s));
     assert_int_equal(s.taken, TT_TAKEN_MOST + 1);
     write_aged(90, TT_TAKEN_MOST + 1);
-    assert_false(tt_comm_speeds_load(5, &s));
+    assert_false(tt_meter_speeds_load(5, &s));
 }
 
 /* What others take is what ranks want and do not get. */
@@ -173,27 +173,27 @@ static void busy(void **state)
     /* 100 ms on 4 cores; two ranks of one process each, others use one and a half cores: there is room */
     struct tt_busy b[4] = {{.machine = 1, .wall_ns = 100, .own_ns = 100, .all_ns = 350, .cores = 4},
                            {.machine = 1, .wall_ns = 100, .own_ns = 100, .all_ns = 350, .cores = 4}};
-    assert_int_equal(tt_comm_busy_taken(b, 2), 0);
+    assert_int_equal(tt_meter_busy_taken(b, 2), 0);
     b[0].all_ns = b[1].all_ns = 400 + 100; /* rounding of the kernel's counts */
-    assert_int_equal(tt_comm_busy_taken(b, 2), 500);
+    assert_int_equal(tt_meter_busy_taken(b, 2), 500);
     b[0].all_ns = b[1].all_ns = 0; /* not known */
-    assert_int_equal(tt_comm_busy_taken(b, 2), 0);
+    assert_int_equal(tt_meter_busy_taken(b, 2), 0);
     /* two cores, four ranks, which sleep half of the time; others use half a core */
     for (int r = 0; r < 4; r++)
         b[r] = (struct tt_busy){.machine = 7, .wall_ns = 100, .own_ns = 25, .all_ns = 150, .cores = 2};
-    assert_int_equal(tt_comm_busy_taken(b, 4), 250);
+    assert_int_equal(tt_meter_busy_taken(b, 4), 250);
     /* two machines: the worse one counts */
     b[2].machine = b[3].machine = 8;
     b[2].all_ns = b[3].all_ns = 50;
-    assert_int_equal(tt_comm_busy_taken(b, 4), 500);
+    assert_int_equal(tt_meter_busy_taken(b, 4), 500);
     b[0].all_ns = b[1].all_ns = 1000;
-    assert_int_equal(tt_comm_busy_taken(b, 4), 1000);
+    assert_int_equal(tt_meter_busy_taken(b, 4), 1000);
     struct tt_busy since;
-    tt_comm_busy_now(&since);
+    tt_meter_busy_now(&since);
     uint64_t began = since.own_ns, t0 = tt_now_ns();
     while (tt_now_ns() - t0 < 20000000)
         ;
-    tt_comm_busy_since(&since);
+    tt_meter_busy_since(&since);
     assert_true(since.wall_ns >= 20000000 && since.own_ns > 0 && since.cores > 0 && began + since.own_ns >= since.own_ns);
 }
 
@@ -202,25 +202,25 @@ static void elsewhere(void **state)
     (void)state;
     struct tt_speeds s;
     char link_to[128];
-    tt_comm_speeds_save(5, &sample);
+    tt_meter_speeds_save(5, &sample);
     snprintf(link_to, sizeof link_to, "%s/other", dir);
     assert_int_equal(rename(path, link_to), 0);
     assert_int_equal(symlink(link_to, path), 0);
-    assert_false(tt_comm_speeds_load(5, &s)); /* links are not followed */
+    assert_false(tt_meter_speeds_load(5, &s)); /* links are not followed */
     unlink(link_to);
     setenv("XDG_CACHE_HOME", "relative", 1); /* no place by the rules: the home directory's */
     unsetenv("HOME");
     char nowhere[64];
-    assert_false(tt_comm_speeds_path(nowhere, sizeof nowhere));
-    tt_comm_speeds_save(6, &sample);
-    assert_false(tt_comm_speeds_load(6, &s));
+    assert_false(tt_meter_speeds_path(nowhere, sizeof nowhere));
+    tt_meter_speeds_save(6, &sample);
+    assert_false(tt_meter_speeds_load(6, &s));
     setenv("HOME", "/home/someone", 1);
-    assert_true(tt_comm_speeds_path(nowhere, sizeof nowhere));
+    assert_true(tt_meter_speeds_path(nowhere, sizeof nowhere));
     assert_string_equal(nowhere, "/home/someone/.cache/tutti/speeds");
-    assert_false(tt_comm_speeds_path(nowhere, 10));
+    assert_false(tt_meter_speeds_path(nowhere, 10));
     setenv("XDG_CACHE_HOME", "/dev/null", 1); /* cannot be made: silence */
-    tt_comm_speeds_save(6, &sample);
-    assert_false(tt_comm_speeds_load(6, &s));
+    tt_meter_speeds_save(6, &sample);
+    assert_false(tt_meter_speeds_load(6, &s));
 }
 
 int main(void)

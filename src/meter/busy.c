@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/comm_int.h"
+#include "meter/meter.h"
 
 /* User, nice and system time of all cores together, in ns; 0: not known. */
 static uint64_t used_by_all(void)
@@ -34,11 +34,11 @@ static uint64_t used_by_us(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void tt_comm_busy_now(struct tt_busy *ret)
+void tt_meter_busy_now(struct tt_busy *ret)
 {
     struct tt_cores cores;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    tt_comm_cores_self(&cores);
+    tt_meter_cores_self(&cores);
     *ret = (struct tt_busy){.machine = cores.machine,
                             .wall_ns = tt_now_ns(),
                             .own_ns = used_by_us(),
@@ -46,10 +46,10 @@ void tt_comm_busy_now(struct tt_busy *ret)
                             .cores = n > 0 ? (uint32_t)n : 1};
 }
 
-void tt_comm_busy_since(struct tt_busy *b)
+void tt_meter_busy_since(struct tt_busy *b)
 {
     struct tt_busy now;
-    tt_comm_busy_now(&now);
+    tt_meter_busy_now(&now);
     b->wall_ns = now.wall_ns - b->wall_ns;
     b->own_ns = now.own_ns - b->own_ns;
     b->all_ns = b->all_ns && now.all_ns > b->all_ns ? now.all_ns - b->all_ns : 0;
@@ -71,7 +71,7 @@ static uint64_t taken_at(const struct tt_busy *all, uint32_t n, uint32_t r)
     return !want ? 0 : lost > want ? 1000 : lost * 1000 / want;
 }
 
-uint32_t tt_comm_busy_taken(const struct tt_busy *all, uint32_t n)
+uint32_t tt_meter_busy_taken(const struct tt_busy *all, uint32_t n)
 {
     uint64_t most = 0;
     for (uint32_t r = 0; r < n; r++) {

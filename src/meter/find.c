@@ -18,7 +18,7 @@
  *
  * Both are times that the job lost, so the larger one decides. No rank is named for less than a
  * fiftieth of the time in calls, or for being late if the median rank is nearly as late. */
-#include "comm/report.h"
+#include "meter/meter.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -137,7 +137,7 @@ static void find_late(const struct tt_evidence *e, int64_t *scratch, struct tt_r
 
 /* ---- slow links ---- */
 
-double tt_comm_link_rate(const struct tt_link_stats *s)
+double tt_meter_link_rate(const struct tt_link_stats *s)
 {
     return s->bytes >= MIN_BYTES ? (double)s->rate : 0;
 }
@@ -154,7 +154,7 @@ static void find_rates(const struct tt_evidence *e, int64_t *scratch, struct tt_
     uint32_t known = 0;
     for (uint32_t a = 0; a < e->ranks; a++)
         for (uint32_t b = 0; b < e->ranks; b++) {
-            double rate = a == b ? 0 : tt_comm_link_rate(link_of(e, a, b));
+            double rate = a == b ? 0 : tt_meter_link_rate(link_of(e, a, b));
             f->rank[a].rate = rate > f->rank[a].rate ? rate : f->rank[a].rate;
             f->rank[b].rate = rate > f->rank[b].rate ? rate : f->rank[b].rate;
             if (rate > 0 && (f->link_rate <= 0 || rate < f->link_rate)) {
@@ -178,7 +178,7 @@ static bool is_slow(const struct tt_findings *f, uint32_t r)
  * that rate. */
 static uint64_t excess(const struct tt_findings *f, const struct tt_link_stats *s, double share)
 {
-    double rate = tt_comm_link_rate(s);
+    double rate = tt_meter_link_rate(s);
     bool slow = rate > 0 && rate < share * f->usual_rate;
     return slow ? (uint64_t)((double)s->bytes * 1e9 * (1 / rate - 1 / f->usual_rate)) : 0;
 }
@@ -242,7 +242,7 @@ static void find_decide(const struct tt_evidence *e, int64_t *scratch, struct tt
     f->why = late >= slow ? TT_SLOW_LATE : TT_SLOW_SENDING;
 }
 
-void tt_comm_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *ret)
+void tt_meter_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *ret)
 {
     struct tt_rank_finding *rank = ret->rank;
     *ret = (struct tt_findings){.rank = rank};

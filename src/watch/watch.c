@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 /* How late a wake-up must be to show that the machine was too busy, and how much longer to wait
  * then. */
@@ -92,7 +92,7 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     return TUTTI_OK;
 }
 
-/* The thread says farewell before it ends (watch_thread.c). */
+/* The thread says farewell before it ends (thread.c). */
 void tt_watch_close(struct tt_watch *w)
 {
     if (!w)

@@ -1,4 +1,4 @@
-/* watch_posts.c - what this rank does, written by its calls and read by the watch's thread.
+/* posts.c - what this rank does, written by its calls and read by the watch's thread.
  *
  * There is one post per communicator, because different threads may call on different
  * communicators. A post remembers its last requests, so that a rank that has gone on (the root of a
@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 _Static_assert(sizeof(struct tt_op_desc) % 8 == 0, "descriptions are copied by words");
 
@@ -121,7 +121,7 @@ static void watch_posts_look(const struct tt_post *post, struct tt_answer *a)
 }
 
 /* An entry is valid only if it is the request asked for: slots are reused modulo TT_ANSWER_PAST. */
-const struct tt_op_desc *tt_comm_answer_at(const struct tt_answer *a, uint32_t s)
+const struct tt_op_desc *tt_watch_answer_at(const struct tt_answer *a, uint32_t s)
 {
     const struct tt_op_desc *d = &a->past[s % TT_ANSWER_PAST];
     return s && d->seq == s && d->comm == a->comm && s <= a->last.seq && s <= a->seq &&

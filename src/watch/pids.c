@@ -1,4 +1,4 @@
-/* watch_pids.c - ends of processes of this host, as reported by the kernel (pidfd_open(2)).
+/* pids.c - ends of processes of this host, as reported by the kernel (pidfd_open(2)).
  *
  * A connection does not end while any process holds its socket: a child that was created without
  * our fork handlers, or a process that was sent the descriptor. The rank's own process has ended
@@ -10,7 +10,7 @@
  *
  * So every end is seen as long as one rank of the host lives, with two descriptors at most. What an
  * end means is not decided here: a rank that said farewell may end. */
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm_int.h"
+#include "meter/meter.h"
 
 static uint64_t machine_id(void)
 {
@@ -27,7 +27,7 @@ static uint64_t machine_id(void)
     return tt_hash_bytes(3, id, (size_t)n);
 }
 
-void tt_comm_cores_self(struct tt_cores *ret)
+void tt_meter_cores_self(struct tt_cores *ret)
 {
     cpu_set_t set;
     *ret = (struct tt_cores){.machine = machine_id()};
@@ -66,7 +66,7 @@ static uint32_t cores_gather(const struct tt_cores *all, uint32_t n, uint64_t ma
     return ranks;
 }
 
-bool tt_comm_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me)
+bool tt_meter_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me)
 {
     uint64_t mask[countof(all->mask)];
     uint32_t cores = 0;

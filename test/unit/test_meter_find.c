@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "comm/report.h"
+#include "meter/meter.h"
 
 enum { RANKS = 4, CALLS = 10 };
 #define MS INT64_C(1000000)
@@ -64,7 +64,7 @@ static struct tt_findings find(void)
     int64_t scratch[RANKS];
     struct tt_evidence e = {.ranks = RANKS, .calls = CALLS, .same_clock = same_clock, .beats = beats, .log = calls[0], .links = links[0]};
     struct tt_findings f = {.rank = rank};
-    tt_comm_find_slow(&e, scratch, &f);
+    tt_meter_find_slow(&e, scratch, &f);
     return f;
 }
 

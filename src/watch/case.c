@@ -1,11 +1,11 @@
-/* watch_case.c - the life of a case: it is opened, all ranks are asked, it is settled. The lock is
+/* case.c - the life of a case: it is opened, all ranks are asked, it is settled. The lock is
  * held throughout.
  *
- *     trouble --open_case--> case --ask_all--> answers --judge (watch_judge.c)--> settle
+ *     trouble --open_case--> case --ask_all--> answers --judge (judge.c)--> settle
  *
  * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it sends it
  * to all. */
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
 {

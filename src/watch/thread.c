@@ -1,4 +1,4 @@
-/* watch_thread.c - the thread that communicates on the control connections.
+/* thread.c - the thread that communicates on the control connections.
  *
  *     rank 1 ---beat, trouble, answer--->  rank 0  <---beat, trouble, answer--- rank 2
  *     rank 1 <---beat, ask, verdict------  (board) ----beat, ask, verdict-----> rank 2
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "boot/porter.h"
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 #define BEAT_NS     UINT64_C(250000000)
 #define ANSWER_NS   UINT64_C(500000000) /* how long rank 0 waits for answers */

@@ -1,4 +1,4 @@
-/* watch_gather.c - an all-gather of a few bytes through rank 0, on the control connections, while
+/* gather.c - an all-gather of a few bytes through rank 0, on the control connections, while
  * the watch watches.
  *
  *     rank 1 --parcel--> rank 0 <--parcel-- rank 2    each rank: its bytes up, those of all down
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 enum { PARCEL_MAX = 1 << 30 };
 #define VERDICT_NS UINT64_C(900000000)

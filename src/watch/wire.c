@@ -1,4 +1,4 @@
-/* watch_wire.c - notes on one control connection.
+/* wire.c - notes on one control connection.
  *
  * A note is a head and a body whose length follows from the type, so nothing that a peer sends
  * decides how much is read. Nothing here waits. What the socket does not take at once stays in a
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "comm/watch_int.h"
+#include "watch/watch_int.h"
 
 /* CUT_MS: no acknowledgement for so long means cut. LOST_MIN, LOST_OF: lossy if at least LOST_MIN
  * segments, and more than one in LOST_OF, were sent again. */
