@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 
 .PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
 	check-exit coverage docs pictures lint fuzz faults bench bench-builds bench-flood bench-forest \
-	bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak \
+	bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-torch-latency bench-uneven soak \
 	install clean uninstall
 
 all: build
@@ -166,6 +166,10 @@ bench-seal: build
 bench-torch: build
 	@tools/setup torch
 	@bench/torch_shm $(BUILD) $(TORCH_SHM)
+
+bench-torch-latency: build
+	@tools/setup torch
+	@for n in 2 4; do bench/torch_latency $(BUILD) -n $$n; done
 
 soak:
 	@tools/setup build test mpi programs

@@ -254,8 +254,12 @@ class RawCommunicator:
     # ---- raw calls: addresses ----
 
     def _arguments(self, name: str, count: int, dtype: str, op: str, root: int) -> List[int]:
-        more = {"op": REDOPS[check_op(op)], "root": check_rank(root, self.size, "root")}
-        return [count, DTYPES[dtype]] + [more[m] for m in COLLECTIVES[name]]
+        found, wanted = [count, DTYPES[dtype]], COLLECTIVES[name]
+        if "op" in wanted:
+            found.append(REDOPS[check_op(op)])
+        if "root" in wanted:
+            found.append(check_rank(root, self.size, "root"))
+        return found
 
     def call(self, name: str, src: int, dst: int, count: int, dtype: str, op: str = "sum", root: int = 0) -> None:
         """A blocking collective on memory: `count` as in <tutti/tutti.h>."""

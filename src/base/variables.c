@@ -39,6 +39,7 @@ static const struct tt_variable variables[] = {
     {"TUTTI_MPI_REPORT", "0", "1: the MPI shim prints at MPI_Finalize what it took and forwarded"},
     {"TUTTI_MPI_TAKE", "auto", "what the MPI shim takes: auto, all or none"},
     {"TUTTI_LIBRARY", "found", "the libtutti that the Python package loads"},
+    {"TUTTI_PYTHON", "found", "the interpreter of make demo, make check and bench/torch_*"},
     {"TUTTI_LOG", "warn", "messages of the library: none, error, warn, info or debug"},
     {"TUTTI_LOG_FILE", "standard error",
      "file for them; %r is the rank, %h the host, %p the process"},

@@ -43,6 +43,54 @@ def test_works_and_order():
         assert (t == N * k + sum(EVERY)).all()
 
 
+def test_blocking_beside_others():
+    """Blocking calls of every kind while operations of every kind are under way: each gets its own numbers, in whatever order works end."""
+    for length in (1, 5000):
+        late, waited = [], []
+        for k in range(12):
+            t, part, every = torch.full((length,), float(ME + k)), torch.empty(length), torch.empty(N * length)
+            blocks = torch.full((N * length,), float(k))
+            some = [dist.all_reduce(t, async_op=True), dist.all_gather_into_tensor(every, torch.full((length,), float(ME)), async_op=True)]
+            now = torch.full((length,), float(ME))
+            (dist.all_reduce if k % 3 else dist.barrier)(*([now] if k % 3 else []))
+            dist.reduce_scatter_tensor(part, blocks)
+            root = torch.full((length,), float(ME * 100 + k))
+            dist.broadcast(root, k % N)
+            assert (part == N * k).all() and (root == (k % N) * 100 + k).all() and (now == (sum(EVERY) if k % 3 else ME)).all(), k
+            (late if k % 2 else waited).append((some, k, t, every))
+            for w in some if k % 4 == 0 else []:
+                w.wait()
+        for some, k, t, every in waited[::-1] + late:
+            for w in some:
+                w.wait()
+            assert (t == sum(EVERY) + N * k).all() and every.view(N, -1)[:, 0].tolist() == EVERY, k
+
+
+def test_blocking_odd_tensors():
+    """What the library cannot take as it is: no elements, complex; strides (Gloo reduces their neighbours in memory), bool, sparse."""
+    dist.all_reduce(torch.empty(0))
+    z = torch.tensor([complex(ME, 1)])
+    dist.all_reduce(z)
+    assert z[0] == complex(sum(EVERY), N)
+    if not OURS:
+        return
+    wide = torch.arange(12.0).view(3, 4) + ME
+    dist.all_reduce(wide[:, 1])
+    assert wide[:, 1].tolist() == [N * v + sum(EVERY) for v in (1, 5, 9)] and wide[0, 0] == ME and wide[0, 2] == 2 + ME
+    dist.all_reduce(wide[2, 2])
+    assert wide[2, 2] == 10 * N + sum(EVERY)
+    turned = (torch.arange(6.0).view(2, 3) + ME).t()
+    dist.broadcast(turned, 0)
+    assert turned.tolist() == torch.arange(6.0).view(2, 3).t().tolist()
+    every = torch.empty(3, 2 * N).t()
+    dist.all_gather_into_tensor(every, torch.full((2, 3), float(ME)))
+    assert (every == torch.arange(float(N)).repeat_interleave(2)[:, None]).all()
+    flags = torch.tensor([ME == 0, True, False])
+    dist.all_reduce(flags, dist.ReduceOp.MIN)
+    assert flags.tolist() == [N == 1, True, False]
+    case.raises(ValueError, lambda: dist.all_reduce(torch.ones(2).to_sparse()), "sparse")
+
+
 def test_types():
     names = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"]
     for name in names + (["int16", "uint16", "uint32", "uint64"] if OURS else []):
@@ -173,7 +221,8 @@ def test_abort():
 assert dist.get_backend() == BACKEND
 case.run(
     [
-        test_single_tensor_collectives, test_works_and_order, test_types, test_reductions, test_objects, test_functional, test_groups,
+        test_single_tensor_collectives, test_works_and_order, test_blocking_beside_others,
+        test_blocking_odd_tensors, test_types, test_reductions, test_objects, test_functional, test_groups,
         test_timeouts, test_abort,
     ],
     ME,

@@ -20,11 +20,11 @@ from ._compile import leave_class_alone
 from ._ledger import Closer, Ledger
 from ._meet import meet, seconds_of
 from ._p2p import Letter, Office
+from ._quick import DTYPE_CODES, REDUCED, Quick, is_plain
 from ._tensors import (
     NAMES, Joint, Stand, Tensor, check_alike, check_dense, factor_of, movable, native, op_name, reduce_gathered, scaled,
 )  # fmt: skip
-from ._trace import recording
-from ._work import AllOf, DoneWork, Finished, RequestWork, Work, seconds_of as seconds_of_call
+from ._work import AllOf, DoneWork, RequestWork, Work, seconds_of as seconds_of_call
 
 
 def _listed(tensors: Any) -> List[Tensor]:
@@ -76,7 +76,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         closer = Closer(self._ledger, self._comm)
         closer.parts += [self._office.close, lambda extra=self._extra: [c.close() for c in extra]]  # type: ignore[misc, list-item]
         weakref.finalize(self, closer.dropped).atexit = False
-        self._closer, self._finished = closer, Finished()
+        self._closer, self._quick = closer, Quick(self._comm, self._ledger)
 
     # ---- starting ----
 
@@ -114,15 +114,13 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             self._now(self._what, (name, count, dtype), lambda: on.call(name, a, b, count, dtype, op, root))
             if after is not None:
                 after()
-            return self._finished
+            return self._quick.done
         make = lambda: on.request(name, a, b, count, dtype, op, root)  # noqa: E731
         return self._timed(opts, self._go(self._what(name, count, dtype), make, result, (src, dst), after))
 
     def _blocks(self, opts: Any) -> bool:
-        """Will the caller wait at once, and for as long as the communicator does? (torch 1.13 does not say.)"""
-        if getattr(opts, "asyncOp", True) or self._batch is not None or self._ledger.shorter is not None:
-            return False
-        return opts.timeout.total_seconds() <= 0 and not recording()
+        """May the call return when it is done, without a work?"""
+        return self._batch is None and self._quick.waits(opts)
 
     def _now(self, what: Callable[..., str], words: Tuple[Any, ...], call: Callable[[], None]) -> None:
         """In this thread, without request, work and future. Operations under way keep their place: the library numbers calls as they begin."""
@@ -160,6 +158,11 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Work:
         """In place on every rank. Several tensors are one operation."""
+        if type(tensors) is list and len(tensors) == 1 and self._blocks(opts):
+            t = tensors[0]
+            known = REDUCED.get((t.dtype, opts.reduceOp.op.value))
+            if known is not None and is_plain(t):
+                return self._quick.call("allreduce", t.data_ptr(), t.data_ptr(), t.numel(), *known)
         found, op = _listed(tensors), _reduction(opts)
         if len(found) != 1:
             return self.allreduce_coalesced(found, opts)
@@ -251,6 +254,10 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         check_dense([output, input])
         if input.dtype != output.dtype or input.numel() != output.numel() * self._n:
             raise ValueError(f"tutti: reduce_scatter_tensor: input must be {self._n} times the output, of the same type")
+        if self._blocks(opts):
+            known = REDUCED.get((input.dtype, opts.reduceOp.op.value))
+            if known is not None and is_plain(output) and is_plain(input):
+                return self._quick.call("reduce_scatter", input.data_ptr(), output.data_ptr(), output.numel(), *known)
         return self._reduce_scatter(output, scaled(input.contiguous(), _factor(opts)), opts)
 
     reduce_scatter_tensor = reduce_scatter_single = _reduce_scatter_base  # names of torch 1.13 to 2.13
@@ -265,6 +272,10 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Work:
         """The root's tensor on every rank. Several tensors are one operation."""
+        if type(tensors) is list and len(tensors) == 1 and self._blocks(opts):
+            t = tensors[0]
+            if t.dtype in DTYPE_CODES and is_plain(t):
+                return self._quick.call("broadcast", t.data_ptr(), t.data_ptr(), t.numel(), DTYPE_CODES[t.dtype], opts.rootRank)
         found = _listed(tensors)
         check_dense(found)
         joint = Joint(found, fill=True) if len(found) > 1 else None
@@ -289,6 +300,9 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         check_dense([output, input])
         if input.dtype != output.dtype or output.numel() != input.numel() * self._n:
             raise ValueError(f"tutti: all_gather_into_tensor: output must be {self._n} times the input, of the same type")
+        code = DTYPE_CODES.get(input.dtype)
+        if code is not None and self._blocks(opts) and is_plain(output) and is_plain(input):
+            return self._quick.call("all_gather", input.data_ptr(), output.data_ptr(), input.numel(), code)
         stand = Stand(output)
         return self._launch("all_gather", input.contiguous(), stand.block, *movable(input), [output], after=stand.back, opts=opts)
 
@@ -395,8 +409,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
     def barrier(self, opts: Any = None) -> Any:
         """Done when every rank has come."""
         if self._blocks(opts):
-            self._now("barrier {}".format, (self._ledger.place,), self._comm.barrier)
-            return self._finished
+            return self._quick.barrier()
         return self._timed(opts, self._go(f"barrier {self._ledger.place}", self._comm.barrier_request, [], None))
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -431,7 +444,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"tutti: rank {peer}: another one of the {self._n} ranks is needed")
 
     def _together(self, what: str, works: List[Any]) -> Work:
-        works = [w for w in works if w is not self._finished]
+        works = [w for w in works if w is not self._quick.done]
         return AllOf(self._ledger, f"{what} {self._ledger.place}", works) if works else DoneWork(self._ledger, what, [])
 
     def _chain(self, work: Work, after: Callable[[], None], result: List[Tensor]) -> Work:

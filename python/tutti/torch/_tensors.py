@@ -3,9 +3,8 @@
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
+from torch import Tensor
 from torch.distributed import ReduceOp
-
-Tensor = torch.Tensor
 
 NAMES = {
     torch.float32: "f32",
@@ -29,12 +28,12 @@ def _kind(op: Any) -> Any:
     return getattr(op, "op", op)
 
 
-_BY_KIND = {_kind(getattr(ReduceOp, theirs)): ours for theirs, ours in _OPS.items() if hasattr(ReduceOp, theirs)}
+BY_KIND = {_kind(getattr(ReduceOp, theirs)): ours for theirs, ours in _OPS.items() if hasattr(ReduceOp, theirs)}
 
 
 def op_name(op: Any) -> str:
     """Our word for a torch ReduceOp. PREMUL_SUM is a sum of what `factor_of` says."""
-    name = "sum" if factor_of(op) is not None else _BY_KIND.get(_kind(op))
+    name = "sum" if factor_of(op) is not None else BY_KIND.get(_kind(op))
     if name is None:
         raise ValueError(f"tutti: no reduction {op}")
     return name
@@ -67,7 +66,7 @@ def check_dense(tensors: Sequence[Tensor]) -> None:
             raise TypeError(f"tutti: a tensor is expected, not {type(t).__name__}")
         if t.layout != torch.strided:
             raise ValueError(f"tutti: {t.layout} tensors are not supported")
-        if t.device.type != "cpu":
+        if not t.is_cpu:  # type: ignore[attr-defined]
             raise ValueError(f"tutti: tensors on {t.device.type} are not supported: move them to the CPU")
 
 

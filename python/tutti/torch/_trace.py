@@ -37,24 +37,26 @@ class Span(NamedTuple):
     tensors: str  # of a bucket: first and last
 
 
-_active: "weakref.WeakSet[TraceHandler]" = weakref.WeakSet()
+handlers: Dict[int, "weakref.ref[TraceHandler]"] = {}  # those that record; empty: nobody does
 _sources: "weakref.WeakSet[Any]" = weakref.WeakSet()  # Steps of DistributedOptimizers
 
 
 def note(span: Span) -> None:
     """A collective has ended."""
-    for h in list(_active):
-        h._add(span)
+    for ref in list(handlers.values()):
+        h = ref()
+        if h is not None:
+            h._add(span)
 
 
 def recording() -> bool:
     """Does anybody want to hear of it?"""
-    return bool(_active)
+    return bool(handlers)
 
 
 def collect(source: Any) -> None:
     """The launches of a trainer's last step, once each."""
-    if not _active:
+    if not handlers:
         return
     for x in source.trainer.launches():
         if x.start_ns and x.end_ns >= x.start_ns:
@@ -76,11 +78,12 @@ class TraceHandler:
         self.files: List[str] = []
         self._spans: Dict[Tuple[str, int], Span] = {}
         self._since = time.monotonic_ns()
-        _active.add(self)
+        me = id(self)
+        handlers[me] = weakref.ref(self, lambda _: handlers.pop(me, None))
 
     def close(self) -> None:
         """Records no more."""
-        _active.discard(self)
+        handlers.pop(id(self), None)
 
     def _add(self, span: Span) -> None:
         if span.start_ns >= self._since:
