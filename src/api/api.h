@@ -79,6 +79,10 @@ const struct tt_userop *tt_api_userop(tutti_redop op);
 struct tt_comm;
 void tt_api_memory_drop(struct tt_comm *c);
 
+/* The writer under a document, for a value that the caller writes at once and whole. */
+struct tt_json_writer;
+struct tt_json_writer *tt_api_json_value(struct tutti_json *j, const char *key);
+
 /* Picoseconds to the microseconds of the public interface. */
 double tt_api_us(uint64_t ps);
 void tt_api_sim_result(const struct tt_cost *c, struct tutti_sim_result *ret);

@@ -87,6 +87,11 @@ void tutti_json_end(struct tutti_json *j)
         tt_json_object_end(&document->w);
 }
 
+struct tt_json_writer *tt_api_json_value(struct tutti_json *j, const char *key)
+{
+    return &json_next(j, key, __func__)->w;
+}
+
 void tutti_json_string(struct tutti_json *j, const char *key, const char *value)
 {
     tt_json_string(&json_next(j, key, __func__)->w, value);

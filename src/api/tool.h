@@ -630,4 +630,23 @@ void tutti_json_bool(struct tutti_json *j, const char *key, bool value);
 void tutti_json_null(struct tutti_json *j, const char *key);
 void tutti_json_close(struct tutti_json *j); /* ends the document and frees */
 
+/* ---- pages (tutti view): one HTML file whose script reads one JSON document ---- */
+/* Writes everything before the document and returns a stream for it, on which markup is escaped;
+ * NULL: out of memory. end closes that stream and writes the rest. Write errors show in `out`. */
+FILE *tutti_page_begin(FILE *out, const char *title);
+void tutti_page_end(FILE *data, FILE *out);
+/* Parts of the document, as one value each, complete also on failure. A network of more than 256
+ * ranks is folded: neighbouring ranks are drawn as one. `value`: a number per vertex (ranks, then
+ * switches). The simulation must have its timeline. */
+tutti_status tutti_json_network(struct tutti_json *j, const char *key,
+                                const struct tutti_topo *topo, struct tutti_error *err);
+tutti_status tutti_json_vertices(struct tutti_json *j, const char *key,
+                                 const struct tutti_topo *topo, const uint32_t *value,
+                                 struct tutti_error *err);
+tutti_status tutti_json_simulated(struct tutti_json *j, const char *key,
+                                  const struct tutti_schedule *schedule,
+                                  const struct tutti_topo *topo, const struct tutti_sim *sim,
+                                  const struct tutti_plan_options *problem,
+                                  struct tutti_error *err);
+
 #endif

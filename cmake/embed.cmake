@@ -1,0 +1,40 @@
+# Writes a C file with the texts of the page that `tutti view` makes, and the Content-Security-Policy
+# word for its script (sha256 in base 64), so that a browser runs this script and nothing else.
+#   cmake -DFOLDER=src/export/page -DSCRIPTS="a.js;b.js" -DOUT=page_texts.c -P embed.cmake
+set(script "")
+foreach(name ${SCRIPTS})
+  file(READ ${FOLDER}/${name} text HEX)
+  string(APPEND script "${text}")
+endforeach()
+file(READ ${FOLDER}/page.css style HEX)
+file(READ ${FOLDER}/page.html body HEX)
+
+# The hash of the concatenated scripts: they are written to a file first, byte by byte as they are.
+set(together "")
+foreach(name ${SCRIPTS})
+  list(APPEND together ${FOLDER}/${name})
+endforeach()
+execute_process(COMMAND ${CMAKE_COMMAND} -E cat ${together} OUTPUT_FILE ${OUT}.js)
+file(SHA256 ${OUT}.js hex)
+file(REMOVE ${OUT}.js)
+set(letters "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+set(base64 "")
+foreach(at RANGE 0 60 6)
+  string(SUBSTRING "${hex}0000" ${at} 6 six)
+  foreach(shift 18 12 6 0)
+    math(EXPR index "(0x${six} >> ${shift}) & 63")
+    string(SUBSTRING "${letters}" ${index} 1 letter)
+    string(APPEND base64 "${letter}")
+  endforeach()
+endforeach()
+string(SUBSTRING "${base64}" 0 43 base64) # 32 bytes are 43 letters and one '='
+
+function(as_array name hex ret)
+  string(REGEX REPLACE "(................................)" "\\1\n" lines "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${lines}")
+  set(${ret} "const unsigned char ${name}[] = {${bytes}0};\n" PARENT_SCOPE)
+endfunction()
+as_array(tt_export_page_script "${script}" script)
+as_array(tt_export_page_style "${style}" style)
+as_array(tt_export_page_body "${body}" body)
+file(WRITE ${OUT} "/* Made by cmake/embed.cmake from src/export/page. */\n#include \"export/page_texts.h\"\n\n${script}\n${style}\n${body}\nconst char tt_export_page_policy[] = \"sha256-${base64}=\";\n")

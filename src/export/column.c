@@ -1,0 +1,82 @@
+/* column.c - integers as text: differences, repeated zeros, 7 bits a byte, base 64 (column.h has an
+ * example). */
+#include "export/column.h"
+
+#include <stdlib.h>
+
+static void put_byte(struct tt_column *c, unsigned char b)
+{
+    if (c->len == c->cap) {
+        const size_t cap = c->cap ? 2 * c->cap : 256;
+        unsigned char *bytes = realloc(c->bytes, cap);
+        if (!bytes) {
+            c->failed = true;
+            return;
+        }
+        c->bytes = bytes;
+        c->cap = cap;
+    }
+    c->bytes[c->len++] = b;
+}
+
+static void put_number(struct tt_column *c, uint64_t v)
+{
+    for (; v >= 128; v >>= 7)
+        put_byte(c, (unsigned char)(v & 127) | 128);
+    put_byte(c, (unsigned char)v);
+}
+
+static void put_zeros(struct tt_column *c)
+{
+    if (!c->zeros)
+        return;
+    put_byte(c, 0);
+    put_number(c, c->zeros);
+    c->zeros = 0;
+}
+
+void tt_export_column_add(struct tt_column *c, int64_t v)
+{
+    const int64_t d = v - c->last;
+    c->last = v;
+    if (d == 0) {
+        c->zeros++;
+        return;
+    }
+    put_zeros(c);
+    put_number(c, d < 0 ? ((uint64_t)-d << 1) - 1 : (uint64_t)d << 1);
+}
+
+/* n bytes (1 to 3) as four letters, filled up with '='. */
+static void put_letters(const unsigned char *b, size_t n, char out[4])
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint32_t v = (uint32_t)b[0] << 16 | (n > 1 ? (uint32_t)b[1] << 8 : 0) | (n > 2 ? b[2] : 0);
+    out[0] = letters[v >> 18 & 63];
+    out[1] = letters[v >> 12 & 63];
+    out[2] = n > 1 ? letters[v >> 6 & 63] : '=';
+    out[3] = n > 2 ? letters[v & 63] : '=';
+}
+
+bool tt_export_column_write(struct tt_column *c, struct tt_json_writer *w)
+{
+    put_zeros(c);
+    char *text = c->failed ? NULL : tt_alloc(c->len / 3 * 4 + 5, 1);
+    if (text) {
+        size_t len = 0;
+        for (size_t i = 0; i < c->len; i += 3, len += 4)
+            put_letters(c->bytes + i, c->len - i < 3 ? c->len - i : 3, text + len);
+        text[len] = 0;
+    }
+    tt_json_string(w, text ? text : "");
+    const bool ok = text != NULL;
+    free(text);
+    tt_export_column_free(c);
+    return ok;
+}
+
+void tt_export_column_free(struct tt_column *c)
+{
+    free(c->bytes);
+    *c = (struct tt_column){0};
+}

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""pages.py TUTTI - pages of tutti view: what is in the file, and what a browser makes of it.
+
+The file: one piece, below 1.5 MB, nothing to load, no text of a plan or network as markup. The
+browser (Chromium, over its debugging pipe): open, play, scrub, click a rank, compare, keys, labels,
+no errors; and that the script, which runs the operations of every plan on counts, ends with every
+result complete. Without a browser the second half is skipped, and said so."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import browser  # noqa: E402
+
+HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>"
+LIMIT = 1500000
+failures = []
+
+
+def check(what, good, seen=""):
+    print("%s %s%s" % ("ok  " if good else "FAIL", what, "" if good else ": %s" % (seen,)))
+    if not good:
+        failures.append(what)
+
+
+def tool(*words, status=0):
+    done = subprocess.run([TUTTI, *words], capture_output=True, text=True)
+    if done.returncode != status:
+        check("tutti " + " ".join(words), False, "exit %d: %s" % (done.returncode, done.stderr))
+    return done
+
+
+def view(name, *words):
+    path = os.path.join(folder, name + ".html")
+    tool("view", *words, "-o", path)
+    with open(path, encoding="utf-8") as f:
+        return path, f.read()
+
+
+def document(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+
+
+def unpack(text):
+    """The inverse of src/export/column.c, once more."""
+    import base64
+
+    raw, out, at, last = base64.b64decode(text), [], 0, 0
+
+    def number():
+        nonlocal at
+        v = shift = 0
+        while True:
+            b = raw[at]
+            at += 1
+            v |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return v
+
+    while at < len(raw):
+        v = number()
+        if v == 0:
+            out += [last] * number()
+        else:
+            last += -(v + 1) // 2 if v % 2 else v // 2
+            out.append(last)
+    return out
+
+
+def check_file(name, text):
+    check(name + ": below 1.5 MB", len(text) < LIMIT, len(text))
+    check(name + ": its policy allows no loading", "default-src 'none'" in text and "script-src 'sha256-" in text)
+    loads = re.findall(r"""(?:src|href)\s*=\s*["'](?!#)[^"']*["']|https?://[^\s"']*|@import|url\(""", text)
+    check(name + ": nothing to load", not loads, loads)
+    check(name + ": two scripts, one of data", text.count("<script") == 2, text.count("<script"))
+
+
+def check_times(words):
+    """Every message of the page (who, whom, step, start, end) against tutti sim's own timeline."""
+    _, text = view("times", *words)
+    plan = document(text)["plans"][0]
+    s, trace, name = plan["schedule"], os.path.join(folder, "trace.json"), words[3]
+    tool("sim", *words, "--timeline", trace)
+    with open(trace, encoding="utf-8") as f:
+        sends = [e for e in json.load(f)["traceEvents"] if e.get("ph") == "X" and " to rank " in e["name"]]
+    want = sorted((e["pid"], e["args"]["peer"], e["args"]["step"], e["ts"], e["ts"] + e["dur"]) for e in sends)
+    src, to, step = (unpack(s[k]) for k in ("m_src", "m_to", "m_step"))
+    times = list(zip(unpack(s["t_start"]), unpack(s["t_length"])))
+    have = sorted((src[i // s["moves"]], src[i // s["moves"]] + to[i // s["moves"]], step[i // s["moves"]],
+                   a * s["unit_us"], (a + n) * s["unit_us"]) for i, (a, n) in enumerate(times))
+    near = all(x[:3] == y[:3] and abs(x[3] - y[3]) + abs(x[4] - y[4]) <= 3 * s["unit_us"] for x, y in zip(have, want))
+    check("messages and times of %s as tutti sim has them" % name, len(have) == len(want) == plan["messages"] and near,
+          (len(have), len(want), plan["messages"]))
+
+
+def check_files():
+    _, text = view("compare", "--topo", "torus:4x4", "--algo", "multitree,bucket,ring,hdrm", "--size", "1M")
+    check_file("compare", text)
+    doc = document(text)
+    check("compare: four plans, one refused with its reason", [p["algo"] for p in doc["plans"]] == ["multitree", "bucket", "ring", "hdrm"]
+          and "bigraph" in doc["plans"][3]["refused"], doc["plans"][3])
+    for words in (["--topo", "torus:4x4", "--algo", "multitree", "--size", "1M"], ["--topo", "star:5", "--algo", "ring", "--size", "12"]):
+        check_times(words)
+    plan = os.path.join(folder, "plan.json")
+    tool("plan", "--topo", "star:4", "--algo", "ring", "--size", "64K", "-o", plan)
+    _, text = view("plan", plan)
+    check("plan: a made-up network is named as such", document(text)["made_up"])
+    for words, status, sentence in (
+        (["view", plan], 2, "-o FILE is needed"),
+        (["view", plan, "--topo", "star:5", "-o", os.devnull], 2, "4 ranks"),
+        (["view", plan, "--algo", "ring", "-o", os.devnull], 2, "brings its own"),
+        (["view", "--topo", "ring:4", "--algo", "hdrm", "--size", "1M", "-o", os.devnull], 1, "bigraph"),
+        (["view", "--topo", "ring:4", "--algo", "nosuch", "--size", "1M", "-o", os.devnull], 2, "nosuch"),
+        (["view", "/dev/null", "-o", os.devnull], 2, "/dev/null:1:1"),
+    ):
+        done = tool(*words, status=status)
+        check("refusal of %s" % " ".join(words[1:])[:60], sentence in done.stderr + done.stdout, done.stderr)
+
+
+def check_hostile():
+    """Names with markup, of vertices, of the network and of the algorithm, stay text."""
+    net, plan = os.path.join(folder, "net.json"), os.path.join(folder, "evil.json")
+    tool("plan", "--topo", "ring:4", "--algo", "ring", "--size", "64K", "-o", plan)
+    with open(plan, encoding="utf-8") as f:
+        text = f.read()
+    with open(plan, "w", encoding="utf-8") as f:
+        f.write(text.replace('"algo": "ring"', '"algo": "<b onclick=alert(1)>x</b>"'))
+    data = json.loads(tool("topo", "ring:4", "--file").stdout)
+    data["name"] = HOSTILE
+    data["names"] = [HOSTILE, "b&b", "c\u2028", "d"]
+    with open(net, "w", encoding="utf-8") as f:
+        json.dump(data, f)
+    path, text = view("hostile", plan, "--topo", net)
+    check_file("hostile", text)
+    check("hostile: no markup of the file", "<img" not in text and "<b onclick" not in text)
+    return path
+
+
+def check_browser(hostile):
+    words = ["--topo", "torus:4x4", "--algo", "multitree,ring", "--size", "16M"]
+    path, _ = view("torus", *words)
+    with browser.Page("file://" + path) as p:
+        p.wait("window.tutti !== undefined && tutti.cards[0].now.textContent !== ''")
+        check("browser: it plays by itself, and pauses by its button", p.run("tutti.state.playing"))
+        p.run("document.querySelector('button.play').click()")
+        check("browser: paused", not p.run("tutti.state.playing"))
+        p.key(" ", 32)
+        p.wait("tutti.state.playing")
+        p.wait("tutti.state.pos > 0")
+        p.key("Escape", 27)
+        p.key(" ", 32)
+        check("browser: space plays and pauses", not p.run("tutti.state.playing"))
+        p.key("Home", 36)
+        check("browser: Home", p.run("tutti.state.pos") == 0)
+        p.key("ArrowRight", 39)
+        first = p.run("tutti.plans[0].stepEnd[0]")
+        check("browser: arrow to the end of the first step", abs(p.run("tutti.state.pos") - first) < 1e-6 * first, p.run("tutti.state.pos"))
+        p.run("s = document.getElementById('slider'); s.value = 300; s.dispatchEvent(new Event('input'))")
+        check("browser: the slider scrubs", abs(p.run("tutti.state.pos / tutti.state.max") - 0.3) < 1e-3)
+        check("browser: messages under way", p.run("tutti.underWay(0) + tutti.underWay(1)") >= 16)
+        box = json.loads(p.run("JSON.stringify([tutti.cards[1].canvas.getBoundingClientRect(), tutti.vertex(1, 6)])"))
+        p.click(box[0]["x"] + box[1][0], box[0]["y"] + box[1][1])
+        check("browser: a click selects the rank", p.run("[tutti.state.plan, tutti.state.rank]") == [1, 6], p.run("[tutti.state.plan, tutti.state.rank]"))
+        p.wait("document.querySelectorAll('.scroll tbody tr').length > 0 && document.getElementById('rank').value == '6'")
+        check("browser: its operations are listed", p.run("document.querySelectorAll('.scroll tbody tr').length") == 60)
+        check("browser: the headline compares", re.search(r"multitree is \d\.\d times as fast as ring", p.run("document.getElementById('verdict').textContent")),
+              p.run("document.getElementById('verdict').textContent"))
+        p.key("t", 84)
+        check("browser: by step", p.run("tutti.state.steps && tutti.state.max") == 30)
+        p.key("b", 66)
+        check("browser: the bound is shown", p.run("tutti.state.bound"))
+        nameless = "[...document.querySelectorAll('button,select,input,canvas')].filter(e => !e.getAttribute('aria-label')).length"
+        p.run("new Promise(requestAnimationFrame)")
+        check("browser: everything has a name for screen readers", p.run(nameless) == 0, p.run(nameless))
+        check("browser: a pause is announced", p.run("document.getElementById('live').textContent") != "")
+        check("browser: no errors", not p.errors, p.errors)
+    with browser.Page("file://" + hostile) as p:
+        p.wait("window.tutti !== undefined")
+        check("browser: names stay text", p.run("window.hit === undefined && document.querySelectorAll('img, b[onclick]').length === 0"))
+        check("browser: the name is shown", HOSTILE[:9] in p.run("document.getElementById('title').textContent"))
+        check("browser: no errors with hostile names", not p.errors, p.errors)
+    check_results()
+
+
+def check_results():
+    """The script's own run of the operations ends with every result complete."""
+    cases = [("star:6", "allreduce", "ring,recursive-doubling,direct,double-tree,swing,oneshot"), ("torus:4x4", "reduce-scatter", "bucket,ring,multitree"),
+             ("fattree:4,2", "all-gather", "ring,forest,direct"), ("star:5", "broadcast", "binomial,chain"), ("star:4", "all-to-all", "direct"),
+             ("dragonfly:3,2,2", "reduce", "binomial"), ("tree:((4 4)(4 2))", "allreduce", "flex,hierarchical"), ("torus:24x24", "allreduce", "bucket")]
+    whole = ("tutti.plans.map(p => p.folded ? -1 : (p.hold.after(p.stepNumbers.length),"
+             " Math.min(...Array.from({length: p.ranks}, (_, r) => p.hold.part(r)))))")
+    for network, coll, algos in cases:
+        path, text = view("case", "--topo", network, "--coll", coll, "--algo", algos, "--size", "%d" % (4 * 5 * 6 * 7 * 16))
+        with browser.Page("file://" + path) as p:
+            p.wait("window.tutti !== undefined")
+            p.run("tutti.play(false); tutti.moveTo(tutti.state.max / 2)")
+            p.run("new Promise(requestAnimationFrame)")
+            parts = p.run(whole)
+            want = -1 if network == "torus:24x24" else 1
+            check("results of %s on %s: %s" % (coll, network, algos), parts and all(x == want for x in parts), parts)
+            check("no errors on " + network, not p.errors, p.errors)
+
+
+TUTTI = os.path.abspath(sys.argv[1])
+with tempfile.TemporaryDirectory() as folder:
+    check_files()
+    evil = check_hostile()
+    if browser.find():
+        check_browser(evil)
+    else:
+        print("skipped: no browser (Debian: apt install chromium); the pages were not opened")
+print("%d failures" % len(failures))
+sys.exit(bool(failures))
