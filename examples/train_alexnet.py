@@ -36,6 +36,7 @@ try:
 except ImportError:
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
     import tutti.torch
+from models import alexnet
 
 COMPARED = ["none", "gloo", "gloo-late", "ddp", "ddp-first", "ddp-bf16", "hybrid", "dear", "dear-sharded", "dear-bf16"]
 HELD_BACK = 8  # of so many images one is kept for testing
@@ -92,14 +93,9 @@ class Loader:
 
 
 def make_model(classes: int) -> torch.nn.Module:
-    """torchvision's AlexNet, without dropout so that runs can be compared."""
-    import torchvision
-
+    """AlexNet, without dropout so that runs can be compared."""
     torch.manual_seed(0)
-    try:
-        return torchvision.models.alexnet(num_classes=classes, dropout=0.0)
-    except TypeError:
-        return torchvision.models.alexnet(num_classes=classes)
+    return alexnet(classes, dropout=0.0)
 
 
 def measured_times(loader: Any) -> Dict[str, Any]:
