@@ -17,9 +17,10 @@ enum {
     TT_SEGMENT_BYTES = 128 << 10,
     /* The longest input of a box that is measured and planned with. */
     TT_BOX_BYTES = 64 << 10,
-    /* A box holds a round of a row (cost/memory.c), and the addresses that ranks exchange for
-     * it. */
-    TT_STAGE_BYTES = 2 * TT_SEGMENT_BYTES + TT_BOX_BYTES,
+    /* A box holds a round of a row (cost/memory.c), and the addresses that ranks exchange for it
+     * (exec/row.c). */
+    TT_ROW_HEAD_BYTES = 8 << 10,
+    TT_STAGE_BYTES = 2 * TT_SEGMENT_BYTES + TT_ROW_HEAD_BYTES,
     /* Inside a host, schedules are built whole up to so many ranks: boxes need all slices. */
     TT_WHOLE_RANKS = 128,
     TT_PROGRAMS = 64 /* kept without a request */,

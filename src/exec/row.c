@@ -370,7 +370,7 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;
-    char *box = tt_direct_boxes_next(p->context->boxes);
+    char *box = tt_direct_boxes_next(p->context->boxes, p->box->row->bytes);
     if (r->round == 0) {
         r->whole = r->last = false; /* not known yet */
         row_say(e, p, (struct head *)(void *)box);
@@ -400,7 +400,8 @@ static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *
     }
     *ret_leased = n > 1;
     if (shown)
-        p->to[n++] = (char *)tt_direct_boxes_next(p->context->boxes) + r->ops[send].at;
+        p->to[n++] =
+            (char *)tt_direct_boxes_next(p->context->boxes, p->box->row->bytes) + r->ops[send].at;
     return n;
 }
 

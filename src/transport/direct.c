@@ -4,7 +4,7 @@
  *     region   abort line
  *              rank 0: door, card, lease | rank 1: ...
  *              lanes of set 0 (by rank), set 1, ...
- *              stages: set 0: rank 0 first, second; rank 1 ...
+ *              stages: set 0: rank 0, rank 1, ...; set 1 ...
  *              streams, by rank
  *
  * Opening is two rounds of cards. In the first each rank says who it is and shows the key of its
@@ -26,6 +26,12 @@
 
 enum { PAGE = 4096, STAGE_LINES = 5, LOCAL_MAX = 4096 };
 static const size_t STAGE_MAX = (size_t)1 << 30;
+/* Room of a stage, in payloads of the largest size; at least 3 (direct_box.c). With a core per rank
+ * a turn of the stage is longer than a second-level cache: a rank that fills a place again finds it
+ * in the last-level cache instead of taking it from the cache of the core that has read it, which
+ * takes several times as long. Ranks that share cores push each other's places out anyway, and what
+ * all stages together need should stay in the last-level cache. */
+enum { ROOM_CORE_EACH = 8, ROOM_SHARED_CORES = 3 };
 /* The first word of a heap, mixed with entropy: proves that a mapping shows the right memory. */
 static const uint64_t PROBE = 0x7475747469703162;
 
@@ -37,6 +43,14 @@ static size_t control_bytes(uint32_t nlocal)
         nlocal * (sizeof(struct tt_direct_rank) + TT_BOX_SETS * sizeof(struct tt_direct_lane));
 
     return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* In whole lines, as payloads are placed. */
+static size_t stage_room(size_t stage_bytes, bool oversubscribed)
+{
+    size_t lines = (stage_bytes + TT_LINE - 1) / TT_LINE;
+
+    return lines * TT_LINE * (oversubscribed ? ROOM_SHARED_CORES : ROOM_CORE_EACH);
 }
 
 /* An odd number of pages and an odd number of lines: equal offsets of different stages fall in
@@ -52,8 +66,9 @@ size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes)
 {
     if (!nlocal || nlocal > LOCAL_MAX || stage_bytes > STAGE_MAX || stream_bytes > STAGE_MAX)
         return 0;
-    return control_bytes(nlocal) + (size_t)nlocal * (2 * TT_BOX_SETS * stage_stride(stage_bytes) +
-                                                     stage_stride(stream_bytes));
+    return control_bytes(nlocal) +
+           (size_t)nlocal * (TT_BOX_SETS * stage_stride(stage_room(stage_bytes, false)) +
+                             stage_stride(stream_bytes));
 }
 
 void *tt_direct_stream(const struct tt_direct *d, uint32_t rank)
@@ -86,8 +101,9 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->lanes = (struct tt_direct_lane *)(void *)&d->shared->rank[c->nlocal];
     d->stages = (char *)c->region + control_bytes(c->nlocal);
     d->stage_bytes = c->stage_bytes;
-    d->stage_stride = stage_stride(c->stage_bytes);
-    d->streams = d->stages + 2 * (size_t)TT_BOX_SETS * c->nlocal * d->stage_stride;
+    d->stage_room = stage_room(c->stage_bytes, c->oversubscribed);
+    d->stage_stride = stage_stride(stage_room(c->stage_bytes, false));
+    d->streams = d->stages + (size_t)TT_BOX_SETS * c->nlocal * d->stage_stride;
     d->stream_bytes = c->stream_bytes;
     d->stream_stride = stage_stride(c->stream_bytes);
     d->doors = c->doors ? c->doors : &d->shared->rank[0].door;

@@ -5,7 +5,7 @@
  *
  *     boxes     every rank puts a payload, every rank sees all payloads in rank order: tiny ones
  *               in the control line itself, others in a stage. No barrier follows: each rank has
- *               two boxes and uses them in turn
+ *               two boxes and uses them in turn, and a stage has room for several payloads
  *     memory    heaps that all local ranks map, in which a peer's buffer is an ordinary pointer;
  *               a stream area of each rank (the window of exec/)
  *     an end    any rank can abort, and can leave safely although a peer may still write into
@@ -104,9 +104,9 @@ struct tt_boxes_config {
 tutti_status tt_direct_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c,
                                   struct tt_boxes **ret, struct tutti_error *err);
 void tt_direct_boxes_close(struct tt_boxes *b); /* accepts NULL */
-/* Where the next put of more than TT_DIRECT_TINY bytes will lie. The caller may fill it in advance,
- * once it has got what was put last. */
-void *tt_direct_boxes_next(const struct tt_boxes *b);
+/* Where the next put will lie if it has so many bytes, more than TT_DIRECT_TINY. The caller may fill
+ * it in advance, once it has got what was put last. */
+void *tt_direct_boxes_next(const struct tt_boxes *b, size_t bytes);
 /* Publishes `bytes` <= tt_direct_boxes_max bytes of this rank (in == tt_direct_boxes_next: they are
  * there already); all ranks of the group call it in the same order with the same size. */
 void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint);
@@ -118,7 +118,7 @@ struct tt_boxes_blame {
 /* What all ranks have put in the same call; ret_all[r] is rank r's payload, valid until this rank's
  * next put. Never waits: TUTTI_IN_PROGRESS while a rank has not put, TUTTI_ERR_DIFFERS if a
  * fingerprint is not this rank's, TUTTI_ERR_ABORTED. */
-tutti_status tt_direct_boxes_get(const struct tt_boxes *b, const void *const **ret_all,
+tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all,
                                  struct tt_boxes_blame *ret_blame);
 /* Would tt_direct_boxes_get return something other than TUTTI_IN_PROGRESS? seq_cst loads, for waits
  * at this rank's door. */

@@ -11,7 +11,8 @@
  * A rank writes put s+2 into the lines of put s only after it has seen all puts s+1, and a rank
  * puts s+1 only when it has finished reading s. So no line is overwritten while it is read, without
  * a barrier at the end. Cost for p ranks: one line written, p-1 lines read, and a wait for the
- * latest.
+ * latest. Larger payloads lie in the rank's stage, each behind the one before, from the beginning
+ * again when the stage is full; for the same reason only neighbours must not meet.
  *
  * Publishing is a seq_cst store: the doors need that (shm_wait.h). The exchange that it compiles to
  * on x86 also makes the line visible at once, instead of leaving it in the store buffer behind a
@@ -31,7 +32,7 @@
 
 enum { LOOKS = 256 }; /* polls of one line in a row */
 
-/* One group's boxes as this rank sees them. Addresses of all payloads are computed when opening. */
+/* One group's boxes as this rank sees them. Addresses are computed when opening. */
 struct tt_boxes {
     struct tt_direct *direct;
     uint32_t set, n, me;
@@ -39,8 +40,10 @@ struct tt_boxes {
     uint64_t fingerprint;
     bool staged;                   /* the last put was larger than a tiny one */
     bool closed;                   /* waits for the others to close */
+    size_t at, end;                /* where the last one of those lies in the stages */
     struct tt_direct_box **box[2]; /* [seq & 1][rank] */
-    const void **all[2][2];        /* [staged][seq & 1][rank]: the payloads */
+    char **stage;                  /* [rank] */
+    const void **tiny[2], **large; /* [seq & 1][rank], [rank]: the payloads of the last put */
     struct tt_door **doors;
     uint32_t *places;
 };
@@ -50,10 +53,19 @@ static struct tt_direct_lane *lane_of(const struct tt_direct *d, uint32_t set, u
     return &d->lanes[(size_t)set * d->n + place];
 }
 
-/* Where payloads lie that are larger than tiny ones: two stages per rank and set. */
-static void *stage_of(const struct tt_direct *d, uint32_t set, uint32_t place, unsigned which)
+/* Where a rank's payloads lie that are larger than tiny ones. */
+static char *stage_of(const struct tt_direct *d, uint32_t set, uint32_t place)
 {
-    return d->stages + (2 * ((size_t)set * d->n + place) + which) * d->stage_stride;
+    return d->stages + ((size_t)set * d->n + place) * d->stage_stride;
+}
+
+/* Payloads lie one after the other, in turns of the stage. Where, follows from the lengths of all
+ * puts so far, which are equal on all ranks. There is room for three of any length, so that one at
+ * the beginning of the stage never meets the one before it. */
+static size_t stage_next(const struct tt_boxes *b, size_t bytes)
+{
+    size_t at = (b->end + TT_LINE - 1) / TT_LINE * TT_LINE;
+    return at + bytes <= b->direct->stage_room ? at : 0;
 }
 
 size_t tt_direct_boxes_max(const struct tt_direct *d)
@@ -73,8 +85,12 @@ static struct tt_boxes *direct_box_make(uint32_t n)
     char *at = (char *)(b + 1);
     for (unsigned i = 0; i < 2; i++, at += n * sizeof(void *))
         b->box[i] = (struct tt_direct_box **)(void *)at;
-    for (unsigned i = 0; i < 4; i++, at += n * sizeof(void *))
-        b->all[i / 2][i % 2] = (const void **)(void *)at;
+    for (unsigned i = 0; i < 2; i++, at += n * sizeof(void *))
+        b->tiny[i] = (const void **)(void *)at;
+    b->large = (const void **)(void *)at;
+    at += n * sizeof(void *);
+    b->stage = (char **)(void *)at;
+    at += n * sizeof(void *);
     b->doors = (struct tt_door **)(void *)at;
     b->places = (uint32_t *)(void *)(at + n * sizeof(void *));
     return b;
@@ -98,9 +114,9 @@ tutti_status tt_direct_boxes_open(struct tt_direct *d, const struct tt_boxes_con
         b->doors[r] = tt_direct_door(d, c->places[r]);
         for (unsigned which = 0; which < 2; which++) {
             b->box[which][r] = &lane->box[which];
-            b->all[0][which][r] = lane->box[which].data;
-            b->all[1][which][r] = stage_of(d, c->set, c->places[r], which);
+            b->tiny[which][r] = lane->box[which].data;
         }
+        b->stage[r] = stage_of(d, c->set, c->places[r]);
     }
     atomic_store(&lane_of(d, c->set, d->me)->key, c->key);
     d->boxes[c->set] = b;
@@ -152,9 +168,9 @@ uint32_t tt_direct_boxes_free_sets(struct tt_direct *d)
 
 /* ---- exchanging ---- */
 
-void *tt_direct_boxes_next(const struct tt_boxes *b)
+void *tt_direct_boxes_next(const struct tt_boxes *b, size_t bytes)
 {
-    return stage_of(b->direct, b->set, b->direct->me, (b->seq + 1) & 1);
+    return b->stage[b->me] + stage_next(b, bytes);
 }
 
 /* Payload and fingerprint are written before the number is stored, which publishes them. */
@@ -166,9 +182,13 @@ void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint6
     assert(bytes <= tt_direct_boxes_max(b->direct));
     b->staged = bytes > TT_DIRECT_TINY;
     b->fingerprint = fingerprint;
-    if (bytes && !(b->staged && in == stage_of(b->direct, b->set, b->direct->me, which)))
-        memcpy(b->staged ? stage_of(b->direct, b->set, b->direct->me, which) : box->data, in,
-               bytes);
+    if (b->staged) {
+        b->at = stage_next(b, bytes);
+        b->end = b->at + bytes;
+    }
+    void *to = b->staged ? b->stage[b->me] + b->at : (void *)box->data;
+    if (bytes && in != to)
+        memcpy(to, in, bytes);
     box->fingerprint = fingerprint;
     atomic_store(&box->seq, b->seq);
     for (uint32_t r = 0; r < b->n; r++)
@@ -188,7 +208,7 @@ static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
 
 /* The first rank that is missing or differs is named. Fingerprints are compared before payloads are
  * handed out: ranks in different calls may have put different sizes. */
-tutti_status tt_direct_boxes_get(const struct tt_boxes *b, const void *const **ret_all,
+tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all,
                                  struct tt_boxes_blame *ret_blame)
 {
     for (uint32_t r = 0; r < b->n; r++) {
@@ -201,7 +221,9 @@ tutti_status tt_direct_boxes_get(const struct tt_boxes *b, const void *const **r
             return TUTTI_ERR_DIFFERS;
         return tt_direct_aborted(b->direct) ? TUTTI_ERR_ABORTED : TUTTI_IN_PROGRESS;
     }
-    *ret_all = b->all[b->staged][b->seq & 1];
+    for (uint32_t r = 0; b->staged && r < b->n; r++)
+        b->large[r] = b->stage[r] + b->at;
+    *ret_all = b->staged ? b->large : b->tiny[b->seq & 1];
     return TUTTI_OK;
 }
 

@@ -58,6 +58,7 @@ struct tt_direct {
     struct tt_direct_lane *lanes; /* [set][rank] */
     char *stages;
     size_t stage_bytes, stage_stride;
+    size_t stage_room; /* bytes of a stage that payloads use in turn */
     char *streams;
     size_t stream_bytes, stream_stride;
     struct tt_door *doors; /* of all ranks, door_stride bytes apart */

@@ -110,6 +110,8 @@ static void exchanges(uint32_t me, uint32_t n, void *region, void *arg)
         one_exchange(d, round++, 8);
     for (uint32_t k = 0; k < 100; k++) /* tiny and staged ones share the order */
         one_exchange(d, round++, k % 2 ? 8 : 300);
+    for (uint32_t k = 0; k < 100; k++) /* turns of the stage end anywhere */
+        one_exchange(d, round++, STAGE - k * k % 977);
     tt_direct_close(d);
 }
 
