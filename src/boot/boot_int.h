@@ -332,7 +332,8 @@ const char *tt_boot_dial_why(const struct tt_dial *d);
 
 /* ---- the job's object (open.c) ---- */
 
-/* A link that arrived before its desk was opened. */
+/* A link that arrived before its desk was opened. One block each, so that none is moved and every
+ * copy of its keys is erased. */
 struct tt_early {
     int fd;
     uint32_t rank;
@@ -351,7 +352,7 @@ struct tt_boot {
     uint32_t source_be;
     struct tt_boot_line *control; /* by rank; fd -1: none */
     struct tt_porter *porter;     /* NULL with one rank, and while the ranks meet */
-    /* struct tt_early: proved connections that no desk has asked for yet, in order of arrival;
+    /* struct tt_early *: proved connections that no desk has asked for yet, in order of arrival;
      * guarded by the porter's lock. */
     struct tt_vec early;
     uint32_t seq; /* exchanges so far */
@@ -367,6 +368,7 @@ void tt_boot_porter_unlock(struct tt_boot *b);
 /* early.c, under the lock: admits the arrival and keeps it until a desk asks for it. False: the
  * peer is gone, or there is no room; a->fd still belongs to the caller. */
 bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a);
+void tt_boot_early_free(struct tt_early *e); /* closes it, unless its descriptor is -1 */
 /* "rank 3 has used up ..." */
 tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err);
 

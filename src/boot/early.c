@@ -9,6 +9,12 @@
 
 enum { EARLY_PER_RANK = 16, EARLY_MORE = 64 };
 
+void tt_boot_early_free(struct tt_early *e)
+{
+    tt_boot_net_close(&e->fd);
+    tt_seal_forget(e, sizeof(*e));
+}
+
 /* Can this one be dropped for the arrival? A second link of the same rank and role means that the
  * peer has given up the first. If space is short, links whose other end has hung up go as well. */
 static bool outlived(const struct tt_early *e, const struct tt_arrival *a, bool full)
@@ -22,12 +28,12 @@ static bool outlived(const struct tt_early *e, const struct tt_arrival *a, bool 
 static bool make_room(struct tt_boot *b, const struct tt_arrival *a)
 {
     size_t max = (size_t)b->config.size * EARLY_PER_RANK + EARLY_MORE, kept = 0;
-    struct tt_early *list = b->early.data;
+    struct tt_early **list = b->early.data;
     bool full = b->early.len >= max;
 
     for (size_t i = 0; i < b->early.len; i++)
-        if (outlived(&list[i], a, full))
-            tt_boot_net_close(&list[i].fd);
+        if (outlived(list[i], a, full))
+            tt_boot_early_free(list[i]);
         else
             list[kept++] = list[i];
     b->early.len = kept;
@@ -36,15 +42,20 @@ static bool make_room(struct tt_boot *b, const struct tt_arrival *a)
 
 bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 {
-    struct tt_early e = {.fd = a->fd, .rank = a->rank, .role = a->role, .keys = a->keys};
+    struct tt_early *e = make_room(b, a) ? tt_zalloc(1, sizeof(*e)) : NULL;
 
-    if (!make_room(b, a) || !tt_vec_push(&b->early, &e, 1))
+    if (!e)
         return false;
+    *e = (struct tt_early){.fd = a->fd, .rank = a->rank, .role = a->role, .keys = a->keys};
     /* Push first, then admit: an admitted link that cannot be kept would be lost without its maker
      * knowing. */
-    if (tt_boot_arrival_admit(a))
-        return true;
-    b->early.len--;
+    if (tt_vec_push(&b->early, &e, 1)) {
+        if (tt_boot_arrival_admit(a))
+            return true;
+        b->early.len--;
+    }
+    e->fd = -1; /* still the caller's */
+    tt_boot_early_free(e);
     return false;
 }
 

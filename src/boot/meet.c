@@ -256,6 +256,7 @@ static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
         one = welcome(m, &come[i]);
         st = st == TUTTI_OK ? one : st;
     }
+    sodium_memzero(come, n * sizeof(*come)); /* keys */
     return st;
 }
 

@@ -106,7 +106,7 @@ static struct tt_boot *boot_make(const struct tt_boot_config *c)
     if (c->encrypt)
         crypto_kx_keypair(b->pair.share, b->pair.secret);
     b->listener = -1;
-    b->early.elem = sizeof(struct tt_early);
+    b->early.elem = sizeof(struct tt_early *);
     b->peers = tt_zalloc(c->size, sizeof(*b->peers));
     b->control = tt_alloc(c->size, sizeof(*b->control));
     b->config.settings = settings_make(c);
@@ -248,7 +248,7 @@ void tt_boot_close(struct tt_boot *b)
         return;
     tt_boot_porter_close(b);
     for (size_t i = 0; i < b->early.len; i++)
-        tt_boot_net_close(&((struct tt_early *)tt_vec_at(&b->early, i))->fd);
+        tt_boot_early_free(*(struct tt_early **)tt_vec_at(&b->early, i));
     tt_vec_free(&b->early);
     for (uint32_t r = 0; b->control && r < b->config.size; r++)
         tt_boot_line_close(&b->control[r]);

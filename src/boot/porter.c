@@ -393,15 +393,19 @@ static void serve_gate(struct tt_boot *b)
 static void seat_early(struct tt_desk *d)
 {
     struct tt_vec *early = &d->boot->early;
-    struct tt_early *list = early->data;
+    struct tt_early **list = early->data;
     size_t kept = 0;
 
     for (size_t i = 0; i < early->len; i++) {
-        struct visit *v = list[i].role == d->role ? visit_make(d, list[i].rank) : NULL;
-        if (v)
-            stand(d, v, list[i].fd, &list[i].keys);
-        else
-            list[kept++] = list[i];
+        struct tt_early *e = list[i];
+        struct visit *v = e->role == d->role ? visit_make(d, e->rank) : NULL;
+        if (!v) {
+            list[kept++] = e;
+            continue;
+        }
+        stand(d, v, e->fd, &e->keys);
+        e->fd = -1;
+        tt_boot_early_free(e);
     }
     early->len = kept;
 }

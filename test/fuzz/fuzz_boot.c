@@ -1,5 +1,6 @@
 /* What strangers and peers can send while ranks meet, and the texts people write: any bytes are parsed or refused. What was parsed reads
  * back the same; no bytes get past the handshake without the key. */
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@ static void fuzz_fixed(const uint8_t *data, size_t size)
     uint8_t in[TT_GREETING] = {0}, out[TT_GREETING];
     struct tt_greeting g;
     struct tt_frame f;
+    struct tt_offer o;
 
     memcpy(in, data, size < sizeof(in) ? size : sizeof(in));
     if (tt_boot_greeting_parse(in, &g) && g.version == TT_BOOT_PROTOCOL) {
@@ -28,6 +30,10 @@ static void fuzz_fixed(const uint8_t *data, size_t size)
     if (tt_boot_frame_parse(in, &f)) {
         tt_boot_frame_write(&f, out);
         must(memcmp(in, out, TT_FRAME) == 0);
+    }
+    if (tt_boot_offer_parse(data, size, &o)) {
+        tt_boot_offer_write(&o, out);
+        must(size == TT_OFFER && memcmp(data, out, TT_OFFER) == 0);
     }
 }
 
@@ -72,6 +78,75 @@ static void fuzz_shake(const uint8_t *data, size_t size)
     tt_boot_net_close(&fd[1]);
 }
 
+/* Carries n bytes from one socket to another, altered by the edits that are for this message: three
+ * bytes each, message, offset, bits. True: nothing was altered. */
+static bool carry(int from, int to, size_t n, int message, const uint8_t *edits, size_t size)
+{
+    uint8_t bytes[TT_GREETING], before[TT_GREETING];
+    size_t got = 0, sent = 0;
+
+    must(tt_boot_net_fill(from, bytes, n, &got) == TT_NET_OK);
+    memcpy(before, bytes, n);
+    for (; size >= 3; edits += 3, size -= 3)
+        if (edits[0] % 4 == message)
+            bytes[edits[1] % n] ^= edits[2];
+    must(tt_boot_net_drain(to, bytes, n, &sent) == TT_NET_OK);
+    return memcmp(bytes, before, n) == 0;
+}
+
+/* A handshake between c and a, whose other ends are cs and as. Returns whether all messages came
+ * unaltered; whoever was sent something else than the other one wrote does not get through. */
+static bool relay(struct tt_shake *c, const struct tt_trust *ct, int cs, struct tt_shake *a, const struct tt_trust *at, int as,
+                  const uint8_t *edits, size_t n)
+{
+    uint8_t answer[TT_PROOF];
+    size_t sent = 0;
+    bool same = carry(cs, as, TT_GREETING, 0, edits, n);
+
+    if (tt_boot_shake_step(a, at) != TT_SHAKE_MORE)
+        return must(!same), false;
+    same &= carry(as, cs, TT_GREETING, 1, edits, n);
+    if (tt_boot_shake_step(c, ct) != TT_SHAKE_MORE)
+        return must(!same), false;
+    same &= carry(cs, as, TT_PROOF, 2, edits, n);
+    enum tt_shake_end end = tt_boot_shake_step(a, at);
+    must(end == (same ? TT_SHAKE_DONE : TT_SHAKE_KEY));
+    if (end != TT_SHAKE_DONE)
+        return false;
+    tt_boot_shake_answer(a, at, answer);
+    must(tt_boot_net_drain(a->fd, answer, TT_PROOF, &sent) == TT_NET_OK);
+    same &= carry(as, cs, TT_PROOF, 3, edits, n);
+    must(tt_boot_shake_step(c, ct) == (same ? TT_SHAKE_DONE : TT_SHAKE_KEY));
+    return same;
+}
+
+/* Two ranks with the key meet through somebody who alters bytes on the way. Bits of data[0]: kind
+ * of connection, encryption. */
+static void fuzz_relay(const uint8_t *data, size_t size)
+{
+    static const uint8_t key[TT_BOOT_KEY] = {1, 2, 3};
+    enum tt_conn_kind kind = data[0] & 1 ? TT_CONN_MEET : TT_CONN_DATA;
+    struct tt_key_pair pair[2] = {{.secret = {1}}, {.secret = {2}}};
+    bool seal = data[0] & 2;
+    struct tt_trust ct = {key, true, 1, kind == TT_CONN_MEET ? 0 : 5, kind, seal ? &pair[0] : NULL},
+                    at = {key, true, 0, 5, kind, seal ? &pair[1] : NULL};
+    struct tt_shake c, a;
+    int cs[2], as[2]; /* [0]: the rank's end, [1]: the relay's */
+
+    must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, cs) && !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, as));
+    for (int i = 0; i < 2 && seal; i++)
+        must(crypto_scalarmult_base(pair[i].share, pair[i].secret) == 0);
+    must(tt_boot_shake_connect(&c, cs[0], &ct, 0, 9) == TT_SHAKE_MORE);
+    tt_boot_shake_accept(&a, as[0]);
+    if (relay(&c, &ct, cs[1], &a, &at, as[1], data + 1, size - 1))
+        must(c.keys.cipher == a.keys.cipher && (c.keys.cipher == TT_CIPHER_NONE) == !seal &&
+             !memcmp(c.keys.send, a.keys.recv, TT_SEAL_KEY) && !memcmp(c.keys.recv, a.keys.send, TT_SEAL_KEY));
+    for (int i = 0; i < 2; i++) {
+        tt_boot_net_close(&cs[i]);
+        tt_boot_net_close(&as[i]);
+    }
+}
+
 static void fuzz_texts(const char *text)
 {
     struct tt_iface i = {.name = "eth0", .addr_be = 0x0100000a};
@@ -114,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(text != NULL);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
-    switch (data[0] % 6) {
+    switch (data[0] % 7) {
     case 0:
         fuzz_fixed(data + 1, size - 1);
         break;
@@ -131,8 +206,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_texts(text);
         must(tt_boot_key_parse(data + 1, size - 1, key, &err) == TUTTI_OK || err.text[0]);
         break;
-    default:
+    case 5:
         fuzz_settings(text);
+        break;
+    default:
+        if (size > 1)
+            fuzz_relay(data + 1, size - 1);
     }
     free(text);
     return 0;

@@ -7,6 +7,8 @@
  *     differs   (called as: beside differs) ranks call sums of different lengths while all train: that call is told, not the trainer's
  *     late      (called as: beside late) one rank is in a call that the others never come to, while all train on: what moves for the
  *               trainer is no reason to wait longer, and all ranks are told
+ *     kept      (called as: beside kept) memory that was kept beyond its communicator is freed while a trainer of that communicator goes
+ *               on: its buffers lie in the same heap
  *     order     trainers are closed in another order than they were opened, and opened anew */
 #include <dirent.h>
 #include <pthread.h>
@@ -243,6 +245,27 @@ static void train_beside(void *(*call)(void *), uint32_t callers)
     tutti_trainer_close(r.t);
 }
 
+/* Closing is collective, and the trainer goes on without the communicator that it was opened on. */
+static void keep(void)
+{
+    struct tutti_error err;
+    struct run r;
+    void *memory;
+    open_trainer(&r);
+    if (tutti_mem_alloc(comm, 100000, &memory, &err))
+        die("memory", err.text);
+    step(&r);
+    tutti_mem_keep(comm);
+    tutti_comm_close(comm);
+    memset(memory, 1, 100000);
+    step(&r);
+    tutti_mem_free(NULL, memory);
+    step(&r);
+    close_trainer(&r);
+    if (rank == 0)
+        printf("alive\n");
+}
+
 int main(int argc, char **argv)
 {
     struct tutti_error err;
@@ -251,6 +274,10 @@ int main(int argc, char **argv)
         die("open", err.text);
     rank = tutti_comm_rank(comm);
     size = tutti_comm_size(comm);
+    if (argc > 1 && !strcmp(argv[1], "kept")) {
+        keep();
+        return 0;
+    }
     if (argc > 1) {
         bool differs = !strcmp(argv[1], "differs");
         train_beside(differs ? differ : wait_in_vain, differs ? size : 1);

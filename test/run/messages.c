@@ -2,7 +2,7 @@
  * requests that are started again or given back, two threads, and random traffic with collectives under way (the seed is printed when
  * something is wrong). With an argument something fails: every rank must be told in time, and who is to blame.
  *
- *     messages [differs | type | dies | late] [seed] */
+ *     messages [differs | type | dies | late | behind] [seed] */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -403,6 +403,27 @@ static void wait_in_vain(void)
     tutti_request_free(r);
 }
 
+/* A shorter message behind one that takes longer than the deadline on a slow link: what moves of the
+ * long one is no standstill of the other. (One of a few bytes would overtake it.) */
+static void wait_behind(void)
+{
+    enum { LONG = 10 << 20, SHORTER = 100000 };
+    unsigned char *data = calloc(2, LONG), *more = data + LONG;
+    struct tutti_request *r;
+    CHECK(data && ranks == 2 && tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 0) {
+        fill(more, SHORTER, 3);
+        r = sending(data, LONG, 1, 1);
+        CHECK(tutti_send(comm, more, SHORTER, TUTTI_U8, 1) == TUTTI_OK);
+    } else {
+        r = receiving(data, LONG, 0, 1);
+        CHECK(tutti_recv(comm, more, SHORTER, TUTTI_U8, 0) == TUTTI_OK && holds(more, SHORTER, 3));
+    }
+    CHECK(tutti_request_wait(r) == TUTTI_OK);
+    tutti_request_free(r);
+    free(data);
+}
+
 static void run_tests(void)
 {
     test_refused();
@@ -432,6 +453,8 @@ int main(int argc, char **argv)
         differ(!strcmp(how, "type"));
     } else if (!strcmp(how, "dies")) {
         die();
+    } else if (!strcmp(how, "behind")) {
+        wait_behind();
     } else if (!strcmp(how, "late")) {
         wait_in_vain();
     } else {
