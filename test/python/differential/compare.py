@@ -159,7 +159,7 @@ def run_all(wanted):
     while left or running:
         while left and len(running) < wanted.jobs:
             seed, count = left.pop(0)
-            words = [wanted.tool, "run", "-n", "2", "--timeout", "60s", "--", sys.executable, __file__]
+            words = [wanted.tool, "run", "-n", "2", "--timeout", "600s", "--", sys.executable, __file__]
             words += ["--seed", str(seed), "--count", str(count)]
             job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
             running[job] = seed, count

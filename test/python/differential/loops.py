@@ -110,7 +110,8 @@ def clip_norm(r, run):
 
 
 def clip_value(r, run):
-    nn.utils.clip_grad_value_(run.model.parameters(), 0.01)
+    if any(p.grad is not None for p in run.model.parameters()):  # torch 2.13 raises when there is none
+        nn.utils.clip_grad_value_(run.model.parameters(), 0.01)
 
 
 def foreach(r, run):
