@@ -87,8 +87,8 @@ static void print_report(const struct tutti_probe *p, FILE *out)
             tutti_version(), info.ranks, cli_s(info.ranks), info.hosts, cli_s(info.hosts),
             info.groups, cli_s(info.groups), info.seconds);
     print_confidence(&info, out);
-    fprintf(out, "# host time per message %s, reduction %.3g s per byte\n",
-            tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma);
+    fprintf(out, "# host time per message %s, reduction %.4g ns per byte\n",
+            tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma * 1e9);
     print_hosts(p, &info, out);
     const char *text;
     for (size_t i = 0; (text = tutti_probe_finding(p, i)); i++)

@@ -81,14 +81,31 @@ static uint64_t budget_work(uint64_t budget_ms)
     return budget_ms > UINT64_MAX / OPS_PER_MS ? UINT64_MAX : budget_ms * OPS_PER_MS;
 }
 
+enum { COUNT_WORDS = 40 };
+
+/* A number of operations for people: "41.3 million". */
+static const char *count_words(uint64_t n, char text[COUNT_WORDS])
+{
+    if (n < 1000)
+        snprintf(text, COUNT_WORDS, "%" PRIu64, n);
+    else if (n < 1000000)
+        snprintf(text, COUNT_WORDS, "%.1f thousand", (double)n / 1e3);
+    else if (n < 1000000000)
+        snprintf(text, COUNT_WORDS, "%.1f million", (double)n / 1e6);
+    else
+        snprintf(text, COUNT_WORDS, "%.1f billion", (double)n / 1e9);
+    return text;
+}
+
 /* Notes in `why` that one segment was priced because the search would exceed the budget. */
 static void unsearched(struct tt_candidate *c, uint64_t work)
 {
+    char text[COUNT_WORDS];
     size_t len = strlen(c->why);
     snprintf(
         c->why + len, sizeof(c->why) - len,
-        "; one segment: about %.1e operations to find a better number exceed the planning budget",
-        (double)work);
+        "; one segment: about %s operations to find a better number exceed the planning budget",
+        count_words(work, text));
 }
 
 /* Finds the best number of segments if `spare` work suffices. When the search would be too large
@@ -117,6 +134,7 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
                                struct tt_candidate *ret, struct tutti_error *err)
 {
     const uint64_t budget = budget_work(p->budget_ms);
+    char text[COUNT_WORDS];
     struct tt_way way;
     tutti_status st = tt_plan_price_probe(p, al, ret, &way, err);
 
@@ -126,9 +144,9 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
         return fail_refused(ret, err);
     if (way.work / PATIENCE > budget)
         return tt_fail(err, TUTTI_ERR_BUDGET,
-                       "%s: its price takes about %.1e operations, more than %d times the planning "
+                       "%s: its price takes about %s operations, more than %d times the planning "
                        "budget of %" PRIu64 " ms",
-                       al->name, (double)way.work, (int)PATIENCE, p->budget_ms);
+                       al->name, count_words(way.work, text), (int)PATIENCE, p->budget_ms);
     st = tt_plan_price(p, &way, budget, ret, err);
     if (st != TUTTI_OK || tt_plan_price_hope(p, &way, ret) == UINT64_MAX)
         return st;
@@ -288,10 +306,11 @@ static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, 
 /* `alone`: its work exceeds the whole budget, not only what others have left of it. */
 static void choose_skip(struct tt_candidate *c, uint64_t work, uint64_t budget_ms, bool alone)
 {
+    char text[COUNT_WORDS];
     c->skipped = true;
     snprintf(c->why, sizeof(c->why),
-             "not priced: about %.1e operations exceed %sthe planning budget of %" PRIu64 " ms",
-             (double)work, alone ? "" : "what is left of ", budget_ms);
+             "not priced: about %s operations exceed %sthe planning budget of %" PRIu64 " ms",
+             count_words(work, text), alone ? "" : "what is left of ", budget_ms);
 }
 
 static void tell_next(const struct tt_pricing *p, const struct tt_candidate *c, double done)

@@ -95,7 +95,7 @@ static void show_full(struct repro_report *r)
         repro_real(r, one.transfer_us / both.transfer_us);
     }
     repro_check(r, contention == 1, "full DLN: at most one message on a link in a step");
-    repro_check(r, worst < 1e-3, "full DLN: time within 0.1%% of the closed form (worst %.2g%%)",
+    repro_check(r, worst < 1e-3, "full DLN: time within 0.1%% of the closed form (worst %.4f%%)",
                 100 * worst);
     repro_check(r, least_gain >= 1.9,
                 "both directions have at least 1.9 times the bandwidth of one (least %.4g)",
@@ -128,7 +128,7 @@ static void show_truncated(struct repro_report *r)
             repro_real(r, measured);
             repro_real(r, 100 * (measured / f - 1));
         }
-    repro_check(r, worst <= 0.01, "truncated DLN: within 1%% of F(t) (worst %.2g%%)", 100 * worst);
+    repro_check(r, worst <= 0.01, "truncated DLN: within 1%% of F(t) (worst %.4f%%)", 100 * worst);
 }
 
 /* ---- equal ports ---- */

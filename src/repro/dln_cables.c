@@ -89,7 +89,7 @@ static void show_bandwidth(struct repro_report *r)
             repro_real(r, us[i]);
             repro_real(r, us[i] / best);
             if (us[i] == best)
-                repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.4g us.",
+                repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.1f us.",
                            (unsigned long long)bytes[b], all[i].name, us[i]);
         }
     }

@@ -317,6 +317,6 @@ void repro_dln_flow(struct repro_report *r)
                    t.loses, 100 * t.lost);
     repro_check(r, t.contention == 1 && t.off_form < 1e-5,
                 "level flow: SHD on the full DLN meets no other message and takes the closed form, "
-                "to %u ranks (worst %.2g%%)",
+                "to %u ranks (worst %.4f%%)",
                 t.ranks, 100 * t.off_form);
 }

@@ -64,8 +64,8 @@ static void dln_four_compare(struct repro_report *r, bool declared, uint64_t byt
     }
     if (best > 0)
         repro_note(r,
-                   "Four ports at level flow (%s), %llu bytes: %s is %.2g%% ahead of DLN+SHD (%.4g "
-                   "and %.4g us).",
+                   "Four ports at level flow (%s), %llu bytes: %s is %.1f%% ahead of DLN+SHD (%.1f "
+                   "and %.1f us).",
                    declared ? "declared" : "as the links are", (unsigned long long)bytes,
                    cases[best].name, 100 * (us[0] / us[best] - 1), us[best], us[0]);
 }

@@ -147,6 +147,6 @@ void repro_dln_leaders(struct repro_report *r)
                   "half-duplex cable, as the published times suggest.");
     repro_check(r, worst <= 0.15,
                 "multi-leader table: within 15%% of the published milliseconds from 32 MiB up "
-                "(worst %.2g%%)",
+                "(worst %.4f%%)",
                 100 * worst);
 }

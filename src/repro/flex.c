@@ -88,7 +88,7 @@ static void show_hosts(struct repro_report *r)
         worst = fmax(worst, error);
     }
     repro_check(r, worst <= 1e-3,
-                "hosts of different sizes: within 0.1%% of the closed forms (worst %.2g%%)",
+                "hosts of different sizes: within 0.1%% of the closed forms (worst %.4f%%)",
                 100 * worst);
 }
 

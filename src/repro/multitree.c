@@ -326,7 +326,7 @@ static void show_issue(struct repro_report *r)
         !repro_simulate(r, &c, &flow, &x))
         return;
     repro_note(r,
-               "2D-ring on torus:8x8, 64 MiB: %.5g us in lockstep (level step), %.5g us when ranks "
+               "2D-ring on torus:8x8, 64 MiB: %.0f us in lockstep (level step), %.0f us when ranks "
                "run ahead (level flow). A rank may begin "
                "the second dimension with the blocks that its first has already given it; that "
                "message then shares a link with another part "

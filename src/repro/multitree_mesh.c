@@ -91,7 +91,7 @@ static void show_sizes(struct repro_report *r)
         }
     repro_check(r, worst <= 0.03,
                 "mesh, 256 Mi parameters: ring, bi-ring and MultiTree within 3%% of the published "
-                "cycles (worst %.2g%%)",
+                "cycles (worst %.4f%%)",
                 100 * worst);
 }
 

@@ -388,7 +388,7 @@ static void say_stuck(const struct tt_watch *w, uint32_t r, struct tt_verdict *r
 {
     struct tt_op_desc op = case_op(w);
     char who[TT_WORDS], request[TT_WORDS];
-    say(w, ret, TT_BLAME_STUCK, r, &op, "%s is stuck in %s: nothing came from it within %.3g s",
+    say(w, ret, TT_BLAME_STUCK, r, &op, "%s is stuck in %s: nothing came from it within %.10g s",
         tt_watch_words_rank(w, r, who), tt_watch_words_request(&op, request),
         seconds(w->timeout_ns));
 }
@@ -430,12 +430,12 @@ static void say_message_late(const struct tt_watch *w, struct tt_verdict *ret)
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], request[TT_WORDS];
     if (w->trouble.peer >= w->size)
-        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s waited %.3g s for %s: no rank has sent it",
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s waited %.10g s for %s: no rank has sent it",
             tt_watch_words_rank(w, r, who), seconds(w->timeout_ns),
             tt_watch_words_request(op, request));
     else
         say(w, ret, TT_BLAME_NOT_ENTERED, r, op,
-            "%s has not entered the other side of %s of rank %" PRIu32 " within %.3g s",
+            "%s has not entered the other side of %s of rank %" PRIu32 " within %.10g s",
             tt_watch_words_rank(w, r, who), tt_watch_words_request(op, request), w->reporter,
             seconds(w->timeout_ns));
 }

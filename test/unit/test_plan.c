@@ -260,7 +260,7 @@ static void endless_prices_are_refused(void **state)
     struct tt_topo *t = open_topo("ring:65536");
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 16u << 20);
 
-    expect_failure(t, &p, &(struct tt_plan_options){.algo = "direct"}, TUTTI_ERR_BUDGET, "about 4.3e+09 operations");
+    expect_failure(t, &p, &(struct tt_plan_options){.algo = "direct"}, TUTTI_ERR_BUDGET, "about 4.3 billion operations");
     tt_topo_free(t);
 }
 
