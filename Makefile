@@ -48,7 +48,7 @@ test:
 demo:
 	@tools/setup build
 	@$(MAKE) --no-print-directory build
-	@tools/setup torch || echo "PyTorch could not be installed: the training at the end is skipped"
+	@tools/torch > /dev/null || echo "PyTorch could not be installed: the training at the end is skipped"
 	@tools/demo $(BUILD)
 
 # PART: static, plain, asan, tsan, fuzz, or several of them; TEST: of the tests, those whose names match.
@@ -57,6 +57,7 @@ check:
 	@tools/setup build test
 	@for group in mpi samples torch hosts docs; do tools/setup $$group || \
 	    echo "$$group: not everything could be installed; tests that need it say so"; done
+	@tools/torch 2 > /dev/null || echo "tests of PyTorch 2 are skipped"
 	@TEST='$(TEST)' tools/check $(PART)
 
 coverage:
@@ -90,15 +91,13 @@ check-optimum: build
 	@tools/setup test
 	@PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/optimum/check.py $(BUILD)/tutti --seed $(SEED) --count $(COUNT)
 
-PYTHON ?= /usr/bin/python3
+PYTHON ?= $$(tools/torch)
 PYTHON_HERE = PYTHONPATH=$(CURDIR)/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so
 check-differential: build
-	@tools/setup torch
 	@$(PYTHON_HERE) $(PYTHON) test/python/differential/compare.py --jobs $(JOBS) --tool $(BUILD)/tutti --seed $(SEED) --count $(COUNT)
 
 EXIT ?= --all # names of endings, --policy P
 check-exit: build
-	@tools/setup torch
 	@$(PYTHON_HERE) $(PYTHON) test/python/exits.py $(EXIT)
 
 lint:
@@ -144,6 +143,7 @@ bench-peers: build
 	@bench/peers $(BUILD) $(PEERS)
 
 TORCH_SHM ?= # options of bench/torch_shm
+# PYTHON=path: another interpreter than the one that tools/torch chooses
 bench-uneven: build
 	@bench/uneven $(BUILD)
 
@@ -164,12 +164,10 @@ bench-seal: build
 	@bench/seal $(BUILD) $(SEAL)
 
 bench-torch: build
-	@tools/setup torch
-	@bench/torch_shm $(BUILD) $(TORCH_SHM)
+	@TUTTI_PYTHON=$(PYTHON) bench/torch_shm $(BUILD) $(TORCH_SHM)
 
 bench-torch-latency: build
-	@tools/setup torch
-	@for n in 2 4; do bench/torch_latency $(BUILD) -n $$n; done
+	@python=$(PYTHON) && for n in 2 4; do TUTTI_PYTHON=$$python bench/torch_latency $(BUILD) -n $$n; done
 
 soak:
 	@tools/setup build test mpi programs

@@ -17,9 +17,16 @@ expect() {
         bad=1
     fi
 }
-expect ddp 4
+expect ddp-workers 4
 expect hook 4
 expect dear 4
+expect dear-workers 4
+if "$python" -c 'from torch.distributed.fsdp import fully_shard' 2>/dev/null; then
+    expect fsdp 4
+    expect fsdp-workers 4
+else
+    echo "skipped: fsdp: $python has no PyTorch 2"
+fi
 expect allreduce 2
 expect subgroup 2
 expect receiver 2

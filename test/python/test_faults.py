@@ -22,49 +22,73 @@ CASE = sys.argv[1]
 dist.init_process_group("tutti", timeout=timedelta(seconds=4))
 ME, N = dist.get_rank(), dist.get_world_size()
 BAD = 1
+STORE = dist.distributed_c10d._get_default_store()
 
 
-def told(call, *words, within):
+def told(call, *words, within, died=False):
+    """`within` seconds of the call, or since the bad rank died in it."""
     start = time.monotonic()
     text = case.raises(RuntimeError, call, *words)
-    assert time.monotonic() - start < within, f"told after {time.monotonic() - start:.1f} s"
+    after = time.monotonic() - (float(STORE.get("died")) if died else start)
+    assert after < within, f"told after {after:.1f} s"
     os.write(1, f"rank {ME} named: {text}\n".encode())  # whole, whatever the others print
 
 
 def die():
+    STORE.set("died", str(time.monotonic()))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def train(model):
-    for step in range(1000):
-        if ME == BAD and step == 20:
-            die()
-        model(torch.ones(2, 500)).sum().backward()
-        model.zero_grad()
+def batches(workers):
+    """1000 of them. DataLoader's workers are children that have all that the rank had open when they began, and outlive it."""
+    if not workers:
+        return (torch.ones(2, 500) for _ in range(1000))
+    return iter(torch.utils.data.DataLoader(torch.ones(2000, 500), batch_size=2, num_workers=workers))
 
 
-def killed_in_ddp(hook=None):
-    model = DDP(torch.nn.Linear(500, 500))
-    if hook:
-        model.register_comm_hook(tutti.torch.DDPHookState(wire="bf16"), hook)
-    told(lambda: train(model), f"rank {BAD}", within=8)
-    told(lambda: dist.all_reduce(torch.ones(1)), f"rank {BAD}", within=1)
-
-
-def killed_in_optimizer(policy):
-    model = torch.nn.Sequential(torch.nn.Linear(500, 500), torch.nn.Linear(500, 500))
-    optimizer = tutti.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.001, momentum=0.9), model, policy=policy)
+def train(model, optimizer, workers):
+    """The bad rank is killed between backward() and step(), its workers live on."""
 
     def loop():
-        for step in range(1000):
-            model(torch.ones(2, 500)).sum().backward()
+        for step, x in enumerate(batches(workers)):
+            model(x).sum().backward()
             if ME == BAD and step == 20:
                 die()
             optimizer.step()
             optimizer.zero_grad()
 
-    told(loop, f"rank {BAD}", within=8)
+    told(loop, f"rank {BAD}", within=5, died=True)  # the deadline and a second
     told(lambda: dist.all_reduce(torch.ones(1)), f"rank {BAD}", within=1)
+
+
+def layers():
+    return torch.nn.Sequential(torch.nn.Linear(500, 500), torch.nn.Linear(500, 500))
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), 0.001, momentum=0.9)
+
+
+def killed_in_ddp(hook=None, workers=0):
+    model = DDP(layers())
+    if hook:
+        model.register_comm_hook(tutti.torch.DDPHookState(wire="bf16"), hook)
+    train(model, sgd(model), workers)
+
+
+def killed_in_optimizer(policy, workers=0):
+    model = layers()
+    train(model, tutti.torch.DistributedOptimizer(sgd(model), model, policy=policy), workers)
+
+
+def killed_in_fsdp(workers=0):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = layers(), init_device_mesh("cpu", (N,))
+    for part in (*model, model):
+        fully_shard(part, mesh=mesh)
+    train(model, sgd(model), workers)
 
 
 def killed_in_allreduce():
@@ -131,7 +155,11 @@ def leaves():
 {
     "ddp": killed_in_ddp,
     "hook": lambda: killed_in_ddp(tutti.torch.ddp_hook),
+    "ddp-workers": lambda: killed_in_ddp(workers=2),
     "dear": lambda: killed_in_optimizer("dear"),
+    "dear-workers": lambda: killed_in_optimizer("dear", workers=2),
+    "fsdp": killed_in_fsdp,
+    "fsdp-workers": lambda: killed_in_fsdp(workers=2),
     "allreduce": killed_in_allreduce,
     "subgroup": killed_in_subgroup,
     "receiver": killed_receiver,

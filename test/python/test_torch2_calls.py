@@ -89,6 +89,13 @@ def test_blocking_odd_tensors():
     dist.all_reduce(flags, dist.ReduceOp.MIN)
     assert flags.tolist() == [N == 1, True, False]
     case.raises(ValueError, lambda: dist.all_reduce(torch.ones(2).to_sparse()), "sparse")
+    group, t = dist.group.WORLD, torch.full((2,), float(ME))  # options may be a root or a reduction alone
+    group.allreduce([t], dist.ReduceOp.MAX).wait()
+    assert t.tolist() == [N - 1, N - 1]
+    t.fill_(ME)
+    group.broadcast([t], N - 1).wait()
+    group.allreduce([t]).wait()
+    assert t.tolist() == [N * (N - 1)] * 2
 
 
 def test_types():

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any, Dict, Tuple
 
 import torch
-import torch.distributed as dist
 
 from .. import RawCommunicator
 from .._lib import DTYPES, REDOPS, Error, last_error, lib
@@ -20,7 +19,6 @@ from ._tensors import BY_KIND, NAMES, Tensor, native
 from ._trace import handlers
 from ._work import Finished
 
-_SAYS = hasattr(dist.AllreduceOptions(), "asyncOp")
 _NONE = timedelta(0)
 _STRIDED = torch.strided
 DTYPE_CODES: Dict[torch.dtype, int] = {dtype: DTYPES[name] for dtype, name in NAMES.items()}
@@ -44,8 +42,9 @@ class Quick:
         self.done = Finished()
 
     def waits(self, opts: Any) -> bool:
-        """Will the caller wait at once, and for as long as the communicator does? (Older versions of torch do not say.)"""
-        return _SAYS and opts is not None and not opts.asyncOp and opts.timeout <= _NONE and self._ledger.shorter is None and not handlers
+        """Will the caller wait at once, and for as long as the communicator does? Options may be less than torch's: a root, a reduction, None;
+        older versions of torch do not say."""
+        return not getattr(opts, "asyncOp", True) and opts.timeout <= _NONE and self._ledger.shorter is None and not handlers
 
     def call(self, name: str, a: int, b: int, count: int, dtype: int, *more: int) -> Any:
         """tutti_<name>(comm, a, b, count, dtype, ...); raises what went wrong."""
