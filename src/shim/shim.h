@@ -208,6 +208,6 @@ void shim_requests_end(void);
  * reports done, call shim_failed_take with its place. */
 void shim_failed_find(int count, const MPI_Request *requests);
 bool shim_failed_take(const MPI_Request *at);
-/* Between two polls: yields at first, then sleeps. */
+/* Between two polls: nothing at first, then yields, then sleeps. */
 void shim_pause(unsigned looks);
 #endif

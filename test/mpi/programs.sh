@@ -16,9 +16,9 @@ unset TUTTI_RANK TUTTI_SIZE TUTTI_LOCAL_RANK TUTTI_RENDEZVOUS RANK WORLD_SIZE LO
 scalapack=/usr/lib/$(uname -m)-linux-gnu/scalapack
 failed=0
 
-# start MPI RANKS PROGRAM...: under mpirun, for at most two minutes
+# start MPI RANKS PROGRAM...: under mpirun, for at most ten minutes, which only a program that hangs takes
 start() {
-    local words=(timeout 120 "mpirun.$1" -n "$2")
+    local words=(timeout 600 "mpirun.$1" -n "$2")
     if [ "$1" = openmpi ]; then
         words+=(--oversubscribe)
         [ "$(id -u)" != 0 ] || words+=(--allow-run-as-root)
@@ -91,7 +91,7 @@ mpi4py() {
 
 # ---- ScaLAPACK's own tests, of LU and of QR: parameters, verdict, residual; without times. With two ranks on grids of two. ----
 sift_scalapack() {
-    sed -nE -e 's/^(WALL[^.]*)( +[0-9]+\.[0-9]+)+ +(PASSED|FAILED)(.*)/\1 \3\4/p' -e '/tests (completed|skipped)|FAILED|ERROR/p'
+    sed -nE -e 's/^(WALL[^.]*)( +[0-9]+\.[0-9]+)+ +(PASSED|FAILED)(.*)/\1 \3\4/p' -e '/tests (completed|skipped)|FAILED|ERROR/p' | tr -s ' '
 }
 sift_verdicts() {
     sift_scalapack | sed -E 's/(PASSED|FAILED).*/\1/'
