@@ -35,7 +35,8 @@
     X(PRICES, "list of prices", "closed", true)  \
     X(TRAINSIM, "simulated step", "freed", true) \
     X(SURVEY, "survey", "freed", true)           \
-    X(JSON, "JSON document", "closed", true)
+    X(JSON, "JSON document", "closed", true)     \
+    X(RUN, "trace of a run", "freed", true)
 enum api_kind {
     API_NOTHING,
 #define API_KIND_ENUM(id, name, end, forks) API_##id,

@@ -630,6 +630,33 @@ void tutti_json_bool(struct tutti_json *j, const char *key, bool value);
 void tutti_json_null(struct tutti_json *j, const char *key);
 void tutti_json_close(struct tutti_json *j); /* ends the document and frees */
 
+/* ---- traces of runs (TUTTI_TRACE) ---- */
+struct tutti_run;
+/* Is this file a trace, by its first bytes? False when it cannot be read, and for "-". */
+bool tutti_run_is(const char *path);
+tutti_status tutti_run_read(const char *path, struct tutti_run **ret, struct tutti_error *err);
+void tutti_run_free(struct tutti_run *run); /* accepts NULL */
+struct tutti_run_info {
+    uint32_t ranks;
+    uint64_t events, lost; /* lost: the ring was full */
+};
+void tutti_run_info(const struct tutti_run *run, struct tutti_run_info *ret);
+/* The i-th plan that calls have used, and what its calls took on all ranks together; false past the
+ * last one. Texts live as long as the run. */
+struct tutti_run_plan {
+    const char *algo, *options;
+    tutti_coll coll;
+    tutti_dtype dtype;
+    tutti_redop redop;
+    uint32_t root, segments;
+    uint64_t count, calls;
+    double total_us;
+};
+bool tutti_run_plan(const struct tutti_run *run, size_t i, struct tutti_run_plan *ret);
+/* The network that the ranks planned on. The caller frees it with tutti_topo_free. */
+tutti_status tutti_run_topo(const struct tutti_run *run, struct tutti_topo **ret,
+                            struct tutti_error *err);
+
 /* ---- pages (tutti view): one HTML file whose script reads one JSON document ---- */
 /* Writes everything before the document and returns a stream for it, on which markup is escaped;
  * NULL: out of memory. end closes that stream and writes the rest. Write errors show in `out`. */
@@ -640,6 +667,8 @@ void tutti_page_end(FILE *data, FILE *out);
  * switches). The simulation must have its timeline. */
 tutti_status tutti_json_network(struct tutti_json *j, const char *key,
                                 const struct tutti_topo *topo, struct tutti_error *err);
+tutti_status tutti_json_run(struct tutti_json *j, const char *key, const struct tutti_run *run,
+                            struct tutti_error *err);
 tutti_status tutti_json_vertices(struct tutti_json *j, const char *key,
                                  const struct tutti_topo *topo, const uint32_t *value,
                                  struct tutti_error *err);

@@ -3,6 +3,7 @@
  *
  *     FILE ...            read -> proved --.
  *     --algo a,b,c        planned, proved --+-> simulated (level flow) -> page
+ *     a trace             read -> its plans simulated -> page of the run
  *
  * Several plans stand side by side on one time axis, so they must solve the same problem. An
  * algorithm that is refused stands there with the reason. */
@@ -200,6 +201,23 @@ static int simulate_all(const struct cli_args *a, struct view *v)
     return CLI_NO;
 }
 
+/* Plans, read or made, simulated, on a page. */
+static int view_plans(const struct cli_args *a, struct view *v, FILE *out)
+{
+    int code = a->nwords ? read_plans(a, v) : make_plans(a, v);
+    if (!code)
+        code = simulate_all(a, v);
+    return code ? code : cli_view_page(a, v, out);
+}
+
+/* A trace stands on a page of its own. */
+static int view_trace(const struct cli_args *a, FILE *out)
+{
+    if (a->nwords > 1 || a->nvalues > 1)
+        return cli_bad(a, "%s is a trace, which is shown alone: only -o goes with it", a->words[0]);
+    return cli_view_run(a, a->words[0], out);
+}
+
 static int view_run(const struct cli_args *a)
 {
     struct view *v = calloc(1, sizeof *v);
@@ -212,11 +230,8 @@ static int view_run(const struct cli_args *a)
     if (!code)
         code = cli_output_open(a, "output", &out);
     if (!code)
-        code = a->nwords ? read_plans(a, v) : make_plans(a, v);
-    if (!code)
-        code = simulate_all(a, v);
-    if (!code)
-        code = cli_view_page(a, v, out.f);
+        code =
+            a->nwords && tutti_run_is(a->words[0]) ? view_trace(a, out.f) : view_plans(a, v, out.f);
     if (!code)
         code = cli_output_keep(a, &out);
     cli_output_drop(&out);
@@ -229,7 +244,7 @@ const struct cli_command cli_view = {
     .name = "view",
     .synopsis = "view (FILE ... [--topo SPEC] | --topo SPEC --size SIZE [--algo NAME,...] "
                 "[--coll COLL]) -o PAGE",
-    .summary = "plans as a page for a browser: messages on the network, link use, bound, proof",
+    .summary = "plans, or the trace of a run, as a page for a browser",
     .details = "The page is one file that needs no network. It shows the messages step by step and "
                "by simulated time (level flow of tutti sim),\n"
                "the use of every link, what each rank does, what each rank holds after each step, "
@@ -239,11 +254,15 @@ const struct cli_command cli_view = {
                "End to the ends, R selects a rank. Networks of more than 256 ranks are folded, and "
                "plans of more than 140,000 messages shown\n"
                "as link use over time. A plan file is proved first: exit status 1 when it is not "
-               "correct. FILE - is standard input.",
+               "correct. FILE - is standard input. A FILE that TUTTI_TRACE (tutti run --trace) has "
+               "written becomes the page of that run: calls, waits and\n"
+               "pieces of every rank beside the simulation of the same plans, who was late, "
+               "which link was slow.",
     .examples = "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
                 "compare.html\n"
                 "tutti plan --topo fattree:8,2 --algo auto --size 64M -o plan.json && tutti view "
-                "plan.json --topo fattree:8,2 -o plan.html",
+                "plan.json --topo fattree:8,2 -o plan.html\n"
+                "tutti run -n 4 --trace run.json -- ./program && tutti view run.json -o run.html",
     .options = options,
     .max_words = VIEW_MAX,
     .run = view_run,

@@ -1,7 +1,8 @@
 /* view.h - what the files of tutti view share.
  *
  *     cmd_view.c: the command line, plans read or made
- *         '--> view_page.c: the page of schedules */
+ *         |--> view_page.c: the page of schedules
+ *         '--> view_run.c: the page of a real run */
 #ifndef CLI_VIEW_H
 #define CLI_VIEW_H
 
@@ -29,6 +30,8 @@ struct view {
     size_t n;
 };
 
+/* view_run.c: the page of a trace. */
+int cli_view_run(const struct cli_args *a, const char *path, FILE *out);
 /* Writes the page to out. Returns 0 or the exit code after a complaint. */
 int cli_view_page(const struct cli_args *a, const struct view *v, FILE *out);
 #endif

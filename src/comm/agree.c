@@ -68,10 +68,10 @@ void tt_comm_agree_settings(const struct tt_comm_config *c, const struct tt_tuni
     const struct tt_algo *const *table = tt_algo_table(&n);
     tt_str_printf(s,
                   "libtutti=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%"
-                  "d\nplan=%s\nchecksum=%s\n",
+                  "d\ntrace=%d\nplan=%s\nchecksum=%s\n",
                   TUTTI_VERSION, c->transport ? c->transport : "auto", c->algo ? c->algo : "auto",
                   c->topo ? "given" : "as found", c->reproducible, c->verify, c->dump != NULL,
-                  c->plan ? "given" : "none",
+                  c->trace != NULL, c->plan ? "given" : "none",
                   c->checksum > 0   ? "1"
                   : c->checksum < 0 ? "0"
                                     : "between hosts");

@@ -58,9 +58,13 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
         struct tt_op_desc op = call_describe(c, call, k);
         tt_watch_enter(c->world->watch, &op);
         tt_meter_log_enter(c->log, op.seq);
+        uint64_t start_ns = c->world->record ? tt_now_ns() : 0;
         st = tt_comm_begin(c, k, call, &op);
+        uint32_t seq = c->seq;
         if (!st)
             st = tt_comm_finish(c, k->program, &op);
+        if (start_ns)
+            tt_comm_trace_call(c, k, &op, seq, start_ns);
         k->running = false;
         tt_meter_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
@@ -110,7 +114,10 @@ static tutti_status call_begin(struct tt_request *r)
     r->op = call_describe(c, &r->call, r->kept);
     tt_watch_enter(c->world->watch, &r->op);
     tt_meter_log_enter(c->log, r->op.seq);
-    return tt_comm_begin(c, r->kept, &r->call, &r->op);
+    r->begun_ns = c->world->record ? tt_now_ns() : 0;
+    tutti_status st = tt_comm_begin(c, r->kept, &r->call, &r->op);
+    r->begun_seq = c->seq;
+    return st;
 }
 
 tutti_status tt_comm_request_start(struct tt_request *r)
@@ -147,6 +154,8 @@ static tutti_status call_settle(struct tt_request *r, tutti_status st)
     atomic_fetch_sub(&r->comm->started, 1);
     if (r->kept) {
         r->kept->running = false;
+        if (r->begun_ns)
+            tt_comm_trace_call(r->comm, r->kept, &r->op, r->begun_seq, r->begun_ns);
         tt_meter_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }
@@ -205,7 +214,10 @@ static tutti_status call_ask(struct tt_request *r, tutti_status (*how)(struct tt
     if (r->started) {
         if (r->kept)
             tt_meter_log_wait(r->comm->log, r->op.seq);
+        uint64_t since = how == call_finish && r->kept && r->begun_ns ? tt_now_ns() : 0;
         st = call_settle(r, how(r));
+        if (since)
+            tt_comm_trace_wait(r->comm, r->begun_seq, since);
     }
     tt_comm_unlock(r->comm);
     return st;

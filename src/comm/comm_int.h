@@ -37,10 +37,13 @@ struct tt_world {
     struct tt_tuning *tuning; /* the user's rules, equal on all ranks; NULL: none */
     struct tt_given *given;   /* the user's plans; NULL: none */
     uint64_t timeout_ns;
-    int checksum;           /* as configured */
-    _Atomic uint32_t refs;  /* communicators of one world may be closed by different threads */
-    _Atomic uint32_t parts; /* that this rank has taken part in making (tt_comm_part) */
-    _Atomic bool heard;     /* some call has returned the verdict: closing need not report it */
+    int checksum;             /* as configured */
+    _Atomic uint32_t refs;    /* communicators of one world may be closed by different threads */
+    _Atomic uint32_t parts;   /* that this rank has taken part in making (tt_comm_part) */
+    _Atomic bool heard;       /* some call has returned the verdict: closing need not report it */
+    struct tt_record *record; /* TUTTI_TRACE; NULL: nothing is noted */
+    struct tt_record *ended;  /* the same, once nothing is noted any more */
+    char *trace_path;         /* where it is written */
 };
 
 /* wire.c: the links of one group of ranks: shared memory inside the host, TCP to others. */
@@ -128,6 +131,8 @@ struct tt_request {
     struct tt_work work;
     struct tt_op_desc op;
     uint64_t asked_ns; /* first test since the start; 0: none */
+    uint64_t begun_ns; /* when it was started, if a trace is wanted; else 0 */
+    uint32_t begun_seq;
     bool started;
     tutti_status last; /* how the last start ended; kept until the next one */
 };
@@ -392,6 +397,15 @@ bool tt_comm_dump_wants(const struct tt_comm *c, const struct tt_plan *plan,
                         const struct tt_sched *mine);
 void tt_comm_dump_write(struct tt_comm *c, const struct tt_sched *whole);
 void tt_comm_dump_close(struct tt_comm *c);
+
+/* trace.c: TUTTI_TRACE. call and wait: only if there is a record; a collective or a wait that began
+ * at start_ns ends now. end is collective, unless the communicator has failed. */
+tutti_status tt_comm_trace_open(struct tt_comm *c, struct tutti_error *err);
+void tt_comm_trace_call(struct tt_comm *c, const struct tt_kept *k, const struct tt_op_desc *op,
+                        uint32_t seq, uint64_t start_ns);
+void tt_comm_trace_wait(struct tt_comm *c, uint32_t seq, uint64_t start_ns);
+void tt_comm_trace_end(struct tt_comm *c);
+void tt_comm_trace_free(struct tt_world *w);
 /* wait.c: starting programs and waiting for them. */
 /* Starts s as the next request of the engine, whose number becomes a part of the fingerprint. If
  * the engine fails, the result is the verdict on op; any error is in c->last. No other function of

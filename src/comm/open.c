@@ -47,6 +47,7 @@ static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct t
                                .topo = variable("TUTTI_TOPO"),
                                .algo = variable("TUTTI_ALGO"),
                                .dump = variable("TUTTI_DUMP"),
+                               .trace = variable("TUTTI_TRACE"),
                                .plan = variable("TUTTI_PLAN"),
                                .tuning = variable("TUTTI_TUNING")};
     tutti_status st = flag("TUTTI_REPRODUCIBLE", &c.reproducible, err);
@@ -104,6 +105,7 @@ static void world_release(struct tt_world *w)
     tt_topo_free(w->topo);
     tt_comm_given_free(w->given);
     tt_plan_tuning_free(w->tuning);
+    tt_comm_trace_free(w);
     free(w);
 }
 
@@ -235,6 +237,8 @@ static tutti_status open_furnish(struct tt_comm *c, const struct tt_agreement *h
     }
     if (!st)
         st = tt_comm_dump_open(c, how->exchange, how->ctx, err);
+    if (!st)
+        st = tt_comm_trace_open(c, err);
     return st ? st : tt_comm_report_begin(c, err);
 }
 
@@ -392,6 +396,7 @@ void tt_comm_close(struct tt_comm *c)
     tt_comm_helper_end(c);
     tt_comm_report_end(c);
     if (c->plans) {
+        tt_comm_trace_end(c);
         tt_comm_given_close(c);
         part_company(c);
     }

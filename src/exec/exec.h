@@ -28,6 +28,7 @@
 #define TT_EXEC_H
 
 #include "base/base.h"
+#include "base/record.h"
 #include "kernel/kernel.h"
 #include "sched/sched.h"
 #include "transport/direct.h"
@@ -98,6 +99,8 @@ struct tt_engine_config {
 tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_engine **ret,
                                  struct tutti_error *err);
 void tt_exec_engine_free(struct tt_engine *e); /* contexts that are still open too */
+/* From now on pieces and idle times are noted in r (borrowed; NULL: nothing is). */
+void tt_exec_engine_record(struct tt_engine *e, struct tt_record *r);
 
 /* A context is some ranks of the transport with an order of requests of their own. Programs name
  * ranks by their number in the context. Opening and closing are local, and no rank waits for what

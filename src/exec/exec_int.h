@@ -170,6 +170,7 @@ struct tt_engine {
     uint64_t idle_since, idle_ns;
     uint32_t nlate;
     struct tt_peer_stats *late[TT_XEVENTS];
+    struct tt_record *record; /* NULL: nothing is noted */
 };
 
 /* Is a later than b? Sequence numbers wrap, so their difference decides. */
@@ -493,6 +494,13 @@ void tt_exec_letter_drop(struct tt_context *x); /* the context is being closed *
 
 /* ---- stats.c ---- */
 void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
+/* Notes a piece (SEND, RECEIVE), from start_ns to now; only if there is a record. */
+struct tt_xnote {
+    uint32_t channel, message, part; /* part: segment << 16 | piece */
+    uint64_t bytes, start_ns;
+};
+void tt_exec_stats_piece(const struct tt_xlink *l, enum tt_record_kind kind,
+                         const struct tt_xnote *n);
 void tt_exec_stats_looked(struct tt_engine *e, size_t nevents); /* after a poll */
 void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p);
 void tt_exec_stats_boxed(struct tt_context *x); /* the boxes, which waited for a rank, are full */

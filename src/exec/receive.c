@@ -30,6 +30,7 @@ struct target {
     uint8_t *state;
     char *land; /* valid when the operation has a landing place */
     struct tt_xwalk walk;
+    uint32_t message, part; /* numbers of the message and of the piece, as traces have them */
 };
 
 /* The landing place of a piece; NULL: its operation has none. */
@@ -65,6 +66,8 @@ static bool locate(const struct tt_xpeer *pe, struct tt_program *p, const struct
     *ret = (struct target){.op = op,
                            .link = &p->links[lane->link],
                            .task = task,
+                           .message = message,
+                           .part = segment << 16 | piece,
                            .piece = op->piece + (uint64_t)segment * op->npieces + piece,
                            .land = landing(p, op, segment, piece),
                            .walk = tt_xwalk_piece(p, op, segment, piece)};
@@ -101,6 +104,10 @@ static void arrived(struct tt_engine *e, struct tt_program *p, const struct targ
 {
     t->link->in_left--;
     tt_exec_stats_arrived(e, t->link, (uint32_t)bytes);
+    if (e->record)
+        tt_exec_stats_piece(
+            t->link, TT_RECORD_RECEIVE,
+            &(struct tt_xnote){t->op->channel, t->message, t->part, bytes, tt_now_ns()});
     if (!complete)
         return;
     tt_exec_finish(p, t->task);

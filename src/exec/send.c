@@ -138,6 +138,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
                                .channel = op->channel};
     uint64_t cookie =
         form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
+    uint64_t start_ns = e->record ? tt_now_ns() : 0;
     tutti_status st = e->transport->ops->send(e->transport, l->pe->world, &tag, iov, n, cookie);
     if (st != TUTTI_OK)
         return st;
@@ -145,6 +146,10 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     /* A change without an event must count as progress for is_stalled (refs.c). */
     p->context->moved++;
     l->pe->stats.bytes_out += bytes;
+    if (start_ns)
+        tt_exec_stats_piece(
+            l, TT_RECORD_SEND,
+            &(struct tt_xnote){op->channel, op->message, segment << 16 | piece, bytes, start_ns});
     send_count(p, form);
     if (l->place != TT_NO_PLACE) {
         tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);

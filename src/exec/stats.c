@@ -31,6 +31,40 @@ void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t byt
     }
 }
 
+void tt_exec_engine_record(struct tt_engine *e, struct tt_record *r)
+{
+    e->record = r;
+}
+
+void tt_exec_stats_piece(const struct tt_xlink *l, enum tt_record_kind kind,
+                         const struct tt_xnote *n)
+{
+    const struct tt_context *x = l->program->context;
+    tt_record_note(x->engine->record,
+                   &(struct tt_record_event){.start_ns = n->start_ns,
+                                             .end_ns = tt_now_ns(),
+                                             .bytes = n->bytes,
+                                             .peer = l->pe->world,
+                                             .comm = (uint32_t)x->key,
+                                             .seq = l->program->seq,
+                                             .message = n->channel << 24 | n->message,
+                                             .piece = n->part,
+                                             .kind = (uint8_t)kind,
+                                             .plan = TT_RECORD_NO_PLAN});
+}
+
+/* An idle time that has just ended, with something of the peer. */
+static void note_idle(struct tt_engine *e, const struct tt_xpeer *pe, uint64_t ns)
+{
+    uint64_t now = tt_now_ns();
+    tt_record_note(e->record, &(struct tt_record_event){.start_ns = now - ns,
+                                                        .end_ns = now,
+                                                        .peer = pe->world,
+                                                        .comm = (uint32_t)pe->context->key,
+                                                        .kind = TT_RECORD_IDLE,
+                                                        .plan = TT_RECORD_NO_PLAN});
+}
+
 /* Ends the idle time, if one has begun, and returns it; 0: there was none. */
 static uint64_t end_idle(struct tt_engine *e)
 {
@@ -55,6 +89,8 @@ void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
     struct tt_xpeer *pe = x ? tt_exec_context_sender(x, e->events[0].peer) : NULL;
     if (pe)
         pe->stats.wait_ns += ns;
+    if (pe && e->record)
+        note_idle(e, pe, ns);
     while (e->nlate > 0)
         e->late[--e->nlate]->late_ns += ns;
 }
@@ -70,6 +106,8 @@ void tt_exec_stats_boxed(struct tt_context *x)
         return;
     pe->stats.wait_ns += ns;
     pe->stats.late_ns += ns;
+    if (x->engine->record)
+        note_idle(x->engine, pe, ns);
 }
 
 /* Idle time before a start is no wait for the program that is started. */

@@ -125,7 +125,7 @@ static int run_run(const struct cli_args *a)
 const struct cli_command launch_run = {
     .name = "run",
     .synopsis = "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--bind] [--prefix] [--timeout "
-                "TIME] [--plan FILE] [--tuning FILE] -- "
+                "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] -- "
                 "PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
     .details =

@@ -22,13 +22,14 @@
 
 extern char **environ;
 
-enum { KEY_BYTES = 32, OWN_VARIABLES = 15 };
+enum { KEY_BYTES = 32, OWN_VARIABLES = 16 };
 
 const struct cli_option launch_job_options[] = {
     {"prefix", 0, NULL, "put the rank in front of every line of output"},
     {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
     {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
     {"tuning", 0, "FILE", "rules that fix algorithms: sets TUTTI_TUNING"},
+    {"trace", 0, "FILE", "write there what every rank did: sets TUTTI_TRACE"},
     {0}};
 
 static int read_timeout(const struct cli_args *a, struct launch_job *j)
@@ -99,6 +100,7 @@ int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *
     unsigned char key[KEY_BYTES];
     *ret = (struct launch_job){.size = size, .key_fd = -1, .verdict_fd = -1};
     int code = read_timeout(a, ret);
+    ret->trace = cli_value(a, "trace");
     if (!code)
         code = read_files(a, "plan", ret->plan, sizeof ret->plan);
     if (!code)
@@ -178,7 +180,8 @@ static bool add_own(char **v, const struct launch_job *j, const struct launch_pl
            add(v, "TUTTI_RENDEZVOUS=%s:%u", j->address, j->port) &&
            (!j->timeout || add(v, "TUTTI_TIMEOUT=%s", j->timeout)) &&
            (!*j->plan || add(v, "TUTTI_PLAN=%s", j->plan)) &&
-           (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning));
+           (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning)) &&
+           (!j->trace || add(v, "TUTTI_TRACE=%s", j->trace));
 }
 
 /* Not for other hosts: there the paths mean nothing. */

@@ -16,6 +16,7 @@ struct launch_job {
     uint16_t port, torch_port;
     uint64_t timeout_ns;
     const char *timeout;           /* as written on the command line; NULL: not given */
+    const char *trace;             /* value of TUTTI_TRACE; NULL: not given */
     char plan[4096], tuning[4096]; /* values of TUTTI_PLAN and TUTTI_TUNING; "": not given */
     char key[66];                  /* hex digits and a newline, for ssh */
     int key_fd;                    /* memory that holds the key's bytes */

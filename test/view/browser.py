@@ -60,8 +60,11 @@ class Page:
             self.ask(domain + ".enable")
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.go(url)
+
+    def go(self, url):
         self.ask("Page.navigate", url=url)
-        self.wait("document.readyState == 'complete'")
+        self.wait("document.readyState == 'complete' && (location.href == %s)" % json.dumps(url))
 
     def ask(self, method, **params):
         self.number += 1

@@ -141,6 +141,53 @@ def check_hostile():
     return path
 
 
+def check_traces():
+    """A real run: every piece that was sent has arrived, clocks agree; damaged traces are refused."""
+    trace = os.path.join(folder, "run.json")
+    done = subprocess.run([TUTTI, "run", "-n", "3", "--trace", trace, "--", TUTTI, "bench", "-b", "1K", "-e", "256K", "-f", "16", "--iters", "4"],
+                          capture_output=True, text=True, env=dict(os.environ, TUTTI_TRANSPORT="tcp"))
+    check("a traced run", done.returncode == 0 and os.path.exists(trace), done.stderr)
+    with open(trace, encoding="utf-8") as f:
+        text = f.read()
+    events = [e for e in json.loads(text)["traceEvents"] if e["ph"] == "X"]
+    pieces = {"send": {}, "receive": {}}
+    for e in events:
+        if e["cat"] in pieces:
+            a, ends = e["args"], (e["pid"], e["args"]["peer"])
+            pieces[e["cat"]][(ends if e["cat"] == "send" else ends[::-1], a["comm"], a["seq"], a["message"], a["piece"], a["bytes"])] = e["ts"]
+    check("trace: what was sent has arrived", pieces["send"].keys() == pieces["receive"].keys() and len(pieces["send"]) > 50,
+          (len(pieces["send"]), len(pieces["receive"])))
+    check("trace: not before it was sent", all(pieces["receive"][k] >= t for k, t in pieces["send"].items()))
+    calls = [e for e in events if e["cat"] == "call"]
+    check("trace: every rank has the same calls", len({tuple(e["args"]["seq"] for e in calls if e["pid"] == r) for r in range(3)}) == 1)
+    path, page = view("run", trace)
+    check_file("run", page)
+    check("run: three ranks, plans simulated", document(page)["ranks"] == 3 and any("time_us" in p for p in document(page)["plans"]))
+    broken = os.path.join(folder, "broken.json")
+    for what, bad in (("cut", text[: len(text) // 2]), ("foreign", text.replace("tutti-trace", "trace-tutti")), ("rank", text.replace('"pid":2', '"pid":9')),
+                      ("time", re.sub(r'"ts":[0-9.]+', '"ts":-1e99', text, count=9)), ("plan", text.replace('"count":', '"count":-', 1))):
+        with open(broken, "w", encoding="utf-8") as f:
+            f.write(bad)
+        done = tool("view", broken, "-o", os.devnull, status=2)
+        check("trace, damaged (%s): an error with its position" % what, re.search(r"broken.json:\d+:\d+: ", done.stderr), done.stderr)
+    return path
+
+
+def check_run_page(path):
+    with browser.Page("file://" + path) as p:
+        p.wait("window.tutti !== undefined")
+        check("browser: the run's calls are there", p.run("tutti.calls.length") > 4 and p.run("tutti.view.call !== null"))
+        before = p.run("tutti.view.call.seq")
+        p.key("Home", 36)
+        p.key("+", 187)
+        check("browser: + zooms", p.run("tutti.view.to - tutti.view.from < Math.max(...tutti.events.map(e => e.end))"))
+        p.key("p", 80)
+        check("browser: p selects the call before", p.run("tutti.view.call.seq") <= before)
+        p.run("new Promise(requestAnimationFrame)")
+        check("browser: the chosen call is described", "entered last" in p.run("document.querySelector('.panel p').textContent"))
+        check("browser: no errors on the run's page", not p.errors, p.errors)
+
+
 def check_browser(hostile):
     words = ["--topo", "torus:4x4", "--algo", "multitree,ring", "--size", "16M"]
     path, _ = view("torus", *words)
@@ -194,9 +241,10 @@ def check_results():
              ("dragonfly:3,2,2", "reduce", "binomial"), ("tree:((4 4)(4 2))", "allreduce", "flex,hierarchical"), ("torus:24x24", "allreduce", "bucket")]
     whole = ("tutti.plans.map(p => p.folded ? -1 : (p.hold.after(p.stepNumbers.length),"
              " Math.min(...Array.from({length: p.ranks}, (_, r) => p.hold.part(r)))))")
-    for network, coll, algos in cases:
-        path, text = view("case", "--topo", network, "--coll", coll, "--algo", algos, "--size", "%d" % (4 * 5 * 6 * 7 * 16))
-        with browser.Page("file://" + path) as p:
+    with browser.Page("about:blank") as p:
+        for network, coll, algos in cases:
+            path, _ = view("case", "--topo", network, "--coll", coll, "--algo", algos, "--size", "%d" % (4 * 5 * 6 * 7 * 16))
+            p.go("file://" + path)
             p.wait("window.tutti !== undefined")
             p.run("tutti.play(false); tutti.moveTo(tutti.state.max / 2)")
             p.run("new Promise(requestAnimationFrame)")
@@ -210,8 +258,10 @@ TUTTI = os.path.abspath(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
     check_files()
     evil = check_hostile()
+    run = check_traces()
     if browser.find():
         check_browser(evil)
+        check_run_page(run)
     else:
         print("skipped: no browser (Debian: apt install chromium); the pages were not opened")
 print("%d failures" % len(failures))

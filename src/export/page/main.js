@@ -3,6 +3,6 @@
 (() => {
   const main = document.getElementById("main");
   const doc = Data.open(document.getElementById("data").textContent);
-  const pages = {schedules: showSchedules};
+  const pages = {schedules: showSchedules, run: showRun};
   pages[doc.page](doc, main);
 })();
