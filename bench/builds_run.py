@@ -1,49 +1,34 @@
-"""How bench/builds and bench/predict run `tutti bench`: inside this host, or on emulated hosts with several ranks each.
+"""How bench/builds runs bench_turns: ranks of this host, or of emulated hosts with several ranks each.
 
-A job is one `tutti bench` of one point (collective, ranks, memory, algorithm, size) by one build. Jobs run one after the other, in the order
-given. Inside a host every job is a process of its own. On emulated hosts one `tutti lab` runs them all: the same script walks through the
-list on every host and starts that host's ranks, and every job has a rendezvous port of its own, so that a host that is ahead cannot meet
-the ranks of the job before."""
+A series is one collective, number of ranks, kind of memory and algorithm, with all its sizes; one launch of bench_turns measures it, with
+both libraries in the same processes. On emulated hosts `tutti lab` runs a script that starts the host's ranks."""
 
 import collections
-import functools
+import json
 import os
 import shlex
-import subprocess
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from peers_run import Runner, rows_of
+from peers_run import Runner
 
-JOB_LIMIT = 90  # seconds; far more than a job that is well needs
-ELEMENT_BYTES = 4  # bench's default type is f32
+LAUNCH_LIMIT = 600  # seconds; far more than a launch that is well needs
+ELEMENT_BYTES = 4  # f32
 WHOLE_VECTORS = ("allreduce", "broadcast", "reduce")
 
 Point = collections.namedtuple("Point", "coll ranks mem algo bytes")
-Row = Tuple[Optional[Dict], Optional[str]]  # what bench printed, or what was wrong
+Found = Tuple[Dict[int, Dict], Optional[str]]  # by size what bench_turns printed, and what was wrong
 
-LAB_SCRIPT = """host=$TUTTI_RANK job=0
-export TUTTI_SIZE={size}
-run() {{
-    job=$((job + 1)) local_rank=0 started=
-    [ "$host" != 0 ] || echo "# job $job"
-    while [ $local_rank -lt {each} ]; do
-        TUTTI_RANK=$((host * {each} + local_rank)) TUTTI_LOCAL_RANK=$local_rank TUTTI_RENDEZVOUS=10.77.0.1:$((29600 + job)) "$@" </dev/null &
-        started="$started $!"
-        local_rank=$((local_rank + 1))
-    done
-    for rank in $started; do
-        wait "$rank" || exit 1
-    done
-}}
+LAB_SCRIPT = """host=$TUTTI_RANK local_rank=0 started=
+export TUTTI_SIZE={size} TUTTI_RENDEZVOUS=10.77.0.1:29600
+while [ $local_rank -lt {each} ]; do
+    TUTTI_RANK=$((host * {each} + local_rank)) TUTTI_LOCAL_RANK=$local_rank {command} </dev/null &
+    started="$started $!"
+    local_rank=$((local_rank + 1))
+done
+for rank in $started; do
+    wait "$rank" || exit 1
+done
 """
-
-
-class Job(NamedTuple):
-    tool: str
-    cache: str  # folder for what this build remembers of the host: two builds must not read each other's
-    point: Point
-    iters: int
-    check: bool = False
 
 
 def parse_size(text: str) -> int:
@@ -68,9 +53,9 @@ def parse_sizes(text: str, factor: int) -> List[int]:
 
 
 def sizes_for(coll: str, ranks: int, sizes: List[int]) -> List[int]:
-    """The same sizes, but not less than bench can measure: an element, or one per rank where the vector has a block for each rank."""
-    least = ELEMENT_BYTES * (1 if coll in WHOLE_VECTORS else ranks)
-    return sorted({max(size, least) for size in sizes})
+    """The same sizes, but whole elements, and one per rank at least where the vector has a block for each rank."""
+    unit = ELEMENT_BYTES * (1 if coll in WHOLE_VECTORS else ranks)
+    return sorted({max(size // unit, 1) * unit for size in sizes})
 
 
 def topology_for(point: Point) -> Optional[str]:
@@ -79,29 +64,21 @@ def topology_for(point: Point) -> Optional[str]:
     return "tree:(%d %d)@10GB/s/10GB/s" % (half, half) if point.algo == "hierarchical" else None
 
 
-@functools.lru_cache(maxsize=None)
-def out_of_place(tool: str) -> List[str]:
-    """The option that leaves out the other way; older builds have one way only."""
-    help_text = subprocess.run([tool, "bench", "--help"], capture_output=True, text=True).stdout
-    return ["--out-of-place"] if "--out-of-place" in help_text else []
+def find_library(build: str) -> str:
+    return os.path.realpath(os.path.join(build, "libtutti.so"))
 
 
-def bench_arguments(job: Job) -> List[str]:
-    """The command of one rank, or of all where bench starts them itself."""
-    point, size = job.point, str(job.point.bytes)
-    argv = ["env", "XDG_CACHE_HOME=" + job.cache, job.tool, "bench", "-b", size, "-e", size, "-i", str(job.iters)]
-    argv += ["--coll", point.coll, "--mem", point.mem, "--json"] + out_of_place(job.tool)
-    return argv + (["--algo", point.algo] if point.algo else []) + (["--check"] if job.check else [])
+def turns_command(args, cache: str, points: List[Point]) -> List[str]:
+    """bench_turns of the new build, for points that differ in their size only."""
+    p = points[0]
+    argv = [os.path.abspath(os.path.join(args.new, "bench", "bench_turns")), find_library(args.old), find_library(args.new), p.coll,
+            str(p.ranks), p.mem, p.algo or "-", topology_for(p) or "-", str(args.block), str(args.pairs), cache]
+    return argv + [str(point.bytes) for point in points]
 
 
-def read_row(text: str, problem: Optional[str]) -> Row:
-    """The one row that a job printed. A wrong result counts as no time at all."""
-    rows = rows_of(text)
-    if not problem and len(rows) != 1:
-        problem = "printed %d rows instead of 1" % len(rows)
-    if not problem and rows[0].get("wrong"):
-        problem = "WRONG RESULTS"
-    return (None, problem) if problem else (rows[0], None)
+def read_found(text: str, problem: Optional[str]) -> Found:
+    rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return {row["bytes"]: row for row in rows}, problem
 
 
 class Here:
@@ -110,14 +87,9 @@ class Here:
     def __init__(self, runner: Runner):
         self.runner = runner
 
-    def run(self, jobs: List[Job]) -> List[Row]:
-        return [self.run_one(job) for job in jobs]
-
-    def run_one(self, job: Job) -> Row:
-        topology = topology_for(job.point)
-        argv = bench_arguments(job) + ["-n", str(job.point.ranks)]
-        outcome = self.runner.run(argv, JOB_LIMIT, {"TUTTI_TOPO": topology} if topology else None)
-        return read_row(outcome.text, outcome.problem)
+    def run(self, args, cache: str, points: List[Point]) -> Found:
+        outcome = self.runner.run(turns_command(args, cache, points), LAUNCH_LIMIT)
+        return read_found(outcome.text, outcome.problem)
 
 
 class Lab:
@@ -126,18 +98,12 @@ class Lab:
     def __init__(self, runner: Runner, tool: str, hosts: int, rate: str):
         self.runner, self.tool, self.hosts, self.rate = runner, tool, hosts, rate
 
-    def run(self, jobs: List[Job]) -> List[Row]:
-        """After a job that fails, those behind it in the list are not run."""
+    def run(self, args, cache: str, points: List[Point]) -> Found:
         path = os.path.join(self.runner.work, "lab.sh")
-        size = jobs[0].point.ranks
+        size = points[0].ranks
+        command = " ".join(shlex.quote(word) for word in turns_command(args, cache, points))
         with open(path, "w") as script:
-            script.write(LAB_SCRIPT.format(size=size, each=size // self.hosts))
-            script.writelines("run %s\n" % " ".join(shlex.quote(word) for word in bench_arguments(job)) for job in jobs)
+            script.write(LAB_SCRIPT.format(size=size, each=size // self.hosts, command=command))
         argv = [self.tool, "lab", "--nodes", str(self.hosts), "--rate", self.rate, "--", "sh", path]
-        outcome = self.runner.run(argv, JOB_LIMIT + 20 * len(jobs))
-        texts = outcome.text.split("# job ")[1:]
-        found = [read_row(text, None) for text in texts]
-        if outcome.problem and found:
-            found[-1] = (None, outcome.problem)
-        missing = "not run: %s" % (outcome.problem or "an earlier job failed")
-        return found + [(None, missing)] * (len(jobs) - len(found))
+        outcome = self.runner.run(argv, LAUNCH_LIMIT)
+        return read_found(outcome.text, outcome.problem)

@@ -11,7 +11,10 @@
  *
  *     bench_turns OLD.so NEW.so COLL RANKS MEM ALGO TOPO BLOCK_US PAIRS CACHE SIZE...
  *
- * MEM is malloc or tutti; ALGO and TOPO may be "-"; CACHE is a folder in which each build keeps what
+ *     bench_turns copy RANKS BYTES
+ *
+ * The second form prints how many microseconds RANKS processes need that copy BYTES bytes each at
+ * the same time. MEM is malloc or tutti; ALGO and TOPO may be "-"; CACHE is a folder in which each build keeps what
  * it measured. Ranks are processes of this program; with TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and
  * TUTTI_RENDEZVOUS set it is one of them itself. Rank 0 prints one JSON object per size. */
 #include <arpa/inet.h>
@@ -27,20 +30,17 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-enum { BUILDS = 2, PAIRS_MAX = 1000, RANKS_MAX = 64, TIMEOUT_US = 60000000 };
+enum { BUILDS = 2, PAIRS_MAX = 1000, PAIRS_MIN = 6, RANKS_MAX = 64, TIMEOUT_US = 60000000 };
 
 struct build {
-    tutti_status (*open)(const struct tutti_comm_options *, struct tutti_comm **,
-                         struct tutti_error *);
+    tutti_status (*open)(const struct tutti_comm_options *, struct tutti_comm **, struct tutti_error *);
     void (*close)(struct tutti_comm *);
     const struct tutti_error *(*last_error)(const struct tutti_comm *);
     tutti_status (*mem_alloc)(struct tutti_comm *, size_t, void **, struct tutti_error *);
     void (*mem_free)(struct tutti_comm *, void *);
     tutti_status (*barrier)(struct tutti_comm *);
-    tutti_status (*allreduce)(struct tutti_comm *, const void *, void *, size_t, tutti_dtype,
-                              tutti_redop);
-    tutti_status (*reduce_scatter)(struct tutti_comm *, const void *, void *, size_t, tutti_dtype,
-                                   tutti_redop);
+    tutti_status (*allreduce)(struct tutti_comm *, const void *, void *, size_t, tutti_dtype, tutti_redop);
+    tutti_status (*reduce_scatter)(struct tutti_comm *, const void *, void *, size_t, tutti_dtype, tutti_redop);
     tutti_status (*all_gather)(struct tutti_comm *, const void *, void *, size_t, tutti_dtype);
     struct tutti_comm *comm;
     float *in, *out;
@@ -206,8 +206,7 @@ static float right(const struct run *r, size_t i)
 static void compare(const struct run *r, int which)
 {
     const struct build *b = &r->build[which];
-    size_t in = strcmp(r->coll, "all-gather") ? r->count : block(r),
-           out = strcmp(r->coll, "reduce-scatter") ? r->count : block(r);
+    size_t in = strcmp(r->coll, "all-gather") ? r->count : block(r), out = strcmp(r->coll, "reduce-scatter") ? r->count : block(r);
     for (size_t i = 0; i < in; i++)
         b->in[i] = value(r->rank, i);
     memset(b->out, 0x5a, out * sizeof(float));
@@ -248,13 +247,16 @@ static double estimate(const struct run *r, uint64_t calls)
     return us[0] > us[1] ? us[0] : us[1];
 }
 
-static uint64_t choose_calls(const struct run *r)
+/* Of a block. Where one call is longer than a block there are fewer pairs, but not fewer than
+ * PAIRS_MIN. */
+static uint64_t choose_calls(const struct run *r, uint32_t *ret_pairs)
 {
     uint64_t n = 1;
     double us = estimate(r, n);
     for (; n < 1 << 16 && us * (double)n < r->block_us / 4; us = estimate(r, n))
         n *= 4;
-    double calls = r->block_us / us;
+    double calls = r->block_us / us, pairs = r->pairs * (calls < 1 ? calls : 1);
+    *ret_pairs = pairs < PAIRS_MIN && r->pairs > PAIRS_MIN ? PAIRS_MIN : pairs < 1 ? 1 : (uint32_t)pairs;
     return calls < 1 ? 1 : (uint64_t)calls;
 }
 
@@ -272,18 +274,19 @@ static void measure(struct run *r, size_t bytes)
     get_buffers(r);
     for (int i = 0; i < BUILDS; i++)
         compare(r, i);
-    uint64_t calls = choose_calls(r);
-    for (uint32_t p = 0; p < r->pairs; p++)
+    uint32_t pairs;
+    uint64_t calls = choose_calls(r, &pairs);
+    for (uint32_t p = 0; p < pairs; p++)
         for (int i = 0; i < BUILDS; i++) {
             struct build *b = &r->build[p % 2 ? 1 - i : i];
             b->us[p] = turn(r, b, calls);
         }
     for (int i = 0; i < BUILDS; i++)
-        slowest(&r->build[1], r->build[i].us, r->pairs);
+        slowest(&r->build[1], r->build[i].us, pairs);
     if (r->rank == 0) {
         printf("{\"bytes\": %zu, \"calls\": %llu", bytes, (unsigned long long)calls);
-        print_times("old", r->build[0].us, r->pairs);
-        print_times("new", r->build[1].us, r->pairs);
+        print_times("old", r->build[0].us, pairs);
+        print_times("new", r->build[1].us, pairs);
         printf("}\n");
         fflush(stdout);
     }
@@ -312,8 +315,7 @@ static int free_ports(void)
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t len = sizeof a;
         int first = socket(AF_INET, SOCK_STREAM, 0), second = socket(AF_INET, SOCK_STREAM, 0), port = 0;
-        if (!bind(first, (struct sockaddr *)&a, len) &&
-            !getsockname(first, (struct sockaddr *)&a, &len)) {
+        if (!bind(first, (struct sockaddr *)&a, len) && !getsockname(first, (struct sockaddr *)&a, &len)) {
             port = ntohs(a.sin_port);
             a.sin_port = htons((uint16_t)(port + 1));
             port = port < 65535 && !bind(second, (struct sockaddr *)&a, len) ? port : 0;
@@ -363,8 +365,52 @@ static int be_rank(struct run *r, char *const *libraries, char *const *sizes)
     return run_rank(r, libraries, sizes);
 }
 
+/* ---- copying ---- */
+
+/* The mean time of a copy while all processes copy: each copies until 0.2 s are over. */
+static double time_copies(size_t bytes)
+{
+    char *from = malloc(bytes), *to = malloc(bytes);
+    uint64_t n = 0;
+    if (!from || !to)
+        give_up("memory", "none left");
+    memset(from, 1, bytes);
+    memset(to, 2, bytes);
+    double t0 = now_us(), t = 0;
+    for (; t < 200000; t = now_us() - t0, n++) {
+        memcpy(to, from, bytes);
+        __asm__ volatile("" : : "r"(to) : "memory");
+    }
+    free(from);
+    free(to);
+    return t / (double)n;
+}
+
+static int copy(uint32_t ranks, size_t bytes)
+{
+    double us = 0, sum = 0;
+    int ends[2];
+    if (ranks < 1 || ranks > RANKS_MAX || bytes < 1 || pipe(ends))
+        give_up("copy", "at most 64 ranks");
+    for (uint32_t k = 0; k < ranks; k++)
+        if (fork() == 0) {
+            us = time_copies(bytes);
+            _exit(write(ends[1], &us, sizeof us) != sizeof us);
+        }
+    for (uint32_t k = 0; k < ranks; k++) {
+        if (read(ends[0], &us, sizeof us) != sizeof us)
+            give_up("copy", "a process failed");
+        sum += us;
+        wait(NULL);
+    }
+    printf("%.3f\n", sum / ranks);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && !strcmp(argv[1], "copy"))
+        return copy((uint32_t)strtoul(argv[2], NULL, 10), (size_t)strtoull(argv[3], NULL, 10));
     if (argc < 12) {
         fprintf(stderr, "bench_turns OLD.so NEW.so COLL RANKS MEM ALGO TOPO BLOCK_US PAIRS CACHE SIZE...\n");
         return 2;
@@ -380,6 +426,5 @@ int main(int argc, char **argv)
     r.cache = argv[10];
     if (r.ranks < 1 || r.ranks > RANKS_MAX || r.pairs < 1 || r.pairs > PAIRS_MAX)
         give_up("arguments", "at most 64 ranks and 1000 pairs");
-    return getenv("TUTTI_RANK") ? be_rank(&r, argv + 1, argv + 11)
-                                : start_ranks(&r, argv + 1, argv + 11);
+    return getenv("TUTTI_RANK") ? be_rank(&r, argv + 1, argv + 11) : start_ranks(&r, argv + 1, argv + 11);
 }

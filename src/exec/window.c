@@ -1,10 +1,9 @@
 /* window.c - copies of pieces in memory that all local ranks map, for peers to read. This is how
  * pieces outside the heap go by reference.
  *
- * A rank's window area is given out in TT_XUNITS units. With a core per rank the units are used in
- * turn: a unit that a peer has just read is still in that peer's cache, from which a new write
- * would have to take it. Ranks that share cores share caches too, and use the lowest units again.
- * One copy serves all sends of a place (the groups of lower.c):
+ * A rank's window area is given out in TT_XUNITS units, in turn: a unit that a peer has just read is
+ * still in that peer's cache, from which a new write would have to take it. One copy serves all
+ * sends of a place (the groups of lower.c):
  *
  *     event             unsent  users
  *     taken             3       0
@@ -18,8 +17,10 @@
  * describes the slot that begins at unit u while units > 0. */
 #include "exec/exec_int.h"
 
-/* Bytes after which a turn is over; the units after that are used only when these are taken. */
-enum { TURN = 1 << 20 };
+/* Bytes after which a turn is over; the units after that are used only when these are taken. Ranks
+ * that share cores share caches too: their turns are shorter, so that all of them stay in the
+ * last-level cache. */
+enum { TURN = 1 << 20, TURN_SHARED = 768 << 10 };
 
 void tt_exec_window_make(struct tt_engine *e)
 {
@@ -27,7 +28,7 @@ void tt_exec_window_make(struct tt_engine *e)
     bool enough = e->direct && tt_direct_nlocal(e->direct) - 1 <= TT_XUNITS / 2;
     e->unit_bytes = enough ? tt_direct_stream_bytes(e->direct) / TT_XUNITS / 64 * 64 : 0;
     e->units = e->unit_bytes ? UINT64_MAX : 0;
-    e->turn = e->units && !tt_direct_crowded(e->direct) ? TURN : 0;
+    e->turn = !e->units ? 0 : tt_direct_crowded(e->direct) ? TURN_SHARED : TURN;
 }
 
 char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s)
