@@ -72,7 +72,7 @@ def turns_command(args, cache: str, points: List[Point]) -> List[str]:
     """bench_turns of the new build, for points that differ in their size only."""
     p = points[0]
     argv = [os.path.abspath(os.path.join(args.new, "bench", "bench_turns")), find_library(args.old), find_library(args.new), p.coll,
-            str(p.ranks), p.mem, p.algo or "-", topology_for(p) or "-", str(args.block), str(args.pairs), cache]
+            str(p.ranks), p.mem + ("+fresh" if args.fresh else ""), p.algo or "-", topology_for(p) or "-", str(args.block), str(args.pairs), cache]
     return argv + [str(point.bytes) for point in points]
 
 

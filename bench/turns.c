@@ -14,9 +14,10 @@
  *     bench_turns copy RANKS BYTES
  *
  * The second form prints how many microseconds RANKS processes need that copy BYTES bytes each at
- * the same time. MEM is malloc or tutti; ALGO and TOPO may be "-"; CACHE is a folder in which each build keeps what
- * it measured. Ranks are processes of this program; with TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and
- * TUTTI_RENDEZVOUS set it is one of them itself. Rank 0 prints one JSON object per size. */
+ * the same time. MEM is malloc or tutti, with +fresh if the input is written anew before each call;
+ * ALGO and TOPO may be "-"; CACHE is a folder in which each build keeps what it measured. Ranks are
+ * processes of this program; with TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and TUTTI_RENDEZVOUS set
+ * it is one of them itself. Rank 0 prints one JSON object per size. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <stddef.h>
@@ -50,7 +51,8 @@ struct build {
 struct run {
     struct build build[BUILDS];
     const char *coll, *cache, *algo, *topo;
-    bool own; /* buffers of tutti_mem_alloc */
+    bool own;   /* buffers of tutti_mem_alloc */
+    bool fresh; /* the input is written anew before each call, as programs do, outside its time */
     uint32_t rank, ranks, local_rank;
     char host[64];
     int port; /* of the first build; the second has the next one */
@@ -218,8 +220,26 @@ static void compare(const struct run *r, int which)
 
 /* ---- turns ---- */
 
+/* One call on new input: what peers have of the old one in their caches is of no use to them. */
+static double fresh_call(const struct run *r, const struct build *b)
+{
+    size_t n = strcmp(r->coll, "all-gather") ? r->count : block(r);
+    for (size_t i = 0; i < n; i++)
+        b->in[i] += 1;
+    must(b, b->barrier(b->comm));
+    double t0 = now_us();
+    must(b, call(r, b));
+    return now_us() - t0;
+}
+
 static double turn(const struct run *r, const struct build *b, uint64_t calls)
 {
+    if (r->fresh) {
+        double sum = 0;
+        for (uint64_t i = 0; i < calls; i++)
+            sum += fresh_call(r, b);
+        return sum / (double)calls;
+    }
     must(b, b->barrier(b->comm));
     must(b, call(r, b));
     double t0 = now_us();
@@ -418,7 +438,8 @@ int main(int argc, char **argv)
     static struct run r;
     r.coll = argv[3];
     r.ranks = (uint32_t)strtoul(argv[4], NULL, 10);
-    r.own = !strcmp(argv[5], "tutti");
+    r.own = !strncmp(argv[5], "tutti", 5);
+    r.fresh = strstr(argv[5], "+fresh");
     r.algo = strcmp(argv[6], "-") ? argv[6] : NULL;
     r.topo = strcmp(argv[7], "-") ? argv[7] : NULL;
     r.block_us = strtod(argv[8], NULL);

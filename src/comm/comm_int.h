@@ -15,7 +15,7 @@ enum {
     TT_RING_BYTES = 1 << 20,
     /* Segments inside a host: one piece, which stays in a second-level cache on its way. */
     TT_SEGMENT_BYTES = 128 << 10,
-    /* The longest input of a box that is measured and planned with. */
+    /* The longest input that goes through boxes whole: measured, planned and run so. */
     TT_BOX_BYTES = 64 << 10,
     /* A box holds a round of a row (cost/memory.c), and the addresses that ranks exchange for it
      * (exec/row.c). */

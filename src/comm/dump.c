@@ -177,7 +177,8 @@ static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched
                                    .dtype = s->dtype,
                                    .redop = s->redop,
                                    .places = c->wire.places,
-                                   .box_bytes = c->box_bytes};
+                                   .box_bytes = c->box_bytes,
+                                   .exchange_bytes = TT_BOX_BYTES};
     tutti_status st = tt_exec_program_make(&pc, &p, err);
     if (!st)
         st = write_file(c, name, write_program, p, err);

@@ -42,7 +42,8 @@ static tutti_status make_program(struct host_run *h, const char *algo, struct tu
         .dtype = TUTTI_F32,
         .redop = TUTTI_SUM,
         .places = c->wire.places,
-        .box_bytes = tt_direct_boxes_max(c->wire.direct)};
+        .box_bytes = tt_direct_boxes_max(c->wire.direct),
+        .exchange_bytes = TT_BOX_BYTES};
     return tt_exec_program_make(&pc, &h->program, err);
 }
 

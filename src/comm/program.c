@@ -149,7 +149,8 @@ static tutti_status program_compile(struct tt_comm *c, const struct tt_call *cal
                                    .block_counts = counts,
                                    .blocks = call->blocks,
                                    .places = c->wire.places,
-                                   .box_bytes = call->blocks ? 0 : c->box_bytes};
+                                   .box_bytes = call->blocks ? 0 : c->box_bytes,
+                                   .exchange_bytes = TT_BOX_BYTES};
     tutti_status st = tt_exec_program_make(&pc, &k->program, err);
     free(counts);
     return st;

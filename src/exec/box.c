@@ -156,10 +156,13 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
     const struct tt_sched *all = x->config->sched;
+    size_t most = x->config->exchange_bytes && x->config->exchange_bytes < x->config->box_bytes
+                      ? x->config->exchange_bytes
+                      : x->config->box_bytes;
     if (!x->config->box_bytes || !x->config->places || all->nslices != all->shape.ranks)
         return TUTTI_OK;
     if (p->segments > 1 || !tt_sched_is_exchange(all) || !parts_touch(x) || divides_received(x) ||
-        box_bytes(x) > x->config->box_bytes)
+        box_bytes(x) > most)
         return tt_exec_row_make(x);
     struct tt_vec taken = {.elem = sizeof(struct tt_xboxed)};
     bool ok = true;

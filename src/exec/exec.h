@@ -63,6 +63,9 @@ struct tt_program_config {
     const uint32_t *places;
     /* all ranks share boxes of this size, and sched holds all ranks; 0: no boxes */
     size_t box_bytes;
+    /* longest input that goes through boxes whole; an exchange of longer ones is run as a row,
+     * which reads heaps where they are. 0: what a box holds */
+    size_t exchange_bytes;
 };
 #define TT_NO_PLACE UINT32_MAX
 /* The config is only read; the program belongs to the caller. *ret is set on success only. */
