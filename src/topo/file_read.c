@@ -469,13 +469,15 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
 /* ---- which format ---- */
 
 /* Our format begins with a brace, ns-3's with a number, ASTRA-sim's with a word, a comment or
- * dashes. */
-enum format { FORMAT_JSON, FORMAT_NS3, FORMAT_ASTRA };
+ * dashes, NCCL's with '<'. */
+enum format { FORMAT_JSON, FORMAT_NS3, FORMAT_ASTRA, FORMAT_XML };
 
 static enum format format_of(int first)
 {
     if (isdigit(first))
         return FORMAT_NS3;
+    if (first == '<')
+        return FORMAT_XML;
     return isalpha(first) || first == '#' || first == '-' ? FORMAT_ASTRA : FORMAT_JSON;
 }
 
@@ -503,6 +505,8 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
         return tt_topo_file_ns3(data, len, name, ret, err);
     if (format == FORMAT_ASTRA)
         return tt_topo_file_astra(data, len, name, ret, err);
+    if (format == FORMAT_XML)
+        return tt_topo_file_nccl(data, len, name, 1, ret, err);
     tutti_status st = tt_json_open_memory(data, len, name, &json, err);
     return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
 }
@@ -526,4 +530,31 @@ tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, stru
         st = tt_topo_read_memory(text.s, text.len, name, ret, err);
     tt_str_free(&text);
     return st;
+}
+
+bool tt_topo_file_hosts(const char *path, struct tt_topo **ret, tutti_status *ret_status,
+                        struct tutti_error *err)
+{
+    enum { MOST = 4096 };
+    const char *comma = strstr(path, ",hosts=");
+    char *file = comma ? tt_strdup(path) : NULL;
+    uint64_t hosts = 0;
+    struct tt_str text = {0};
+    if (file)
+        file[comma - path] = 0;
+    FILE *in = file ? fopen(file, "rb") : NULL;
+    free(file);
+    if (!in)
+        return false;
+    tutti_status st = tt_parse_u64(comma + strlen(",hosts="), 1, MOST, &hosts, err);
+    if (st == TUTTI_OK)
+        st = slurp(in, path, &text, err);
+    if (st == TUTTI_OK && (!text.len || text.s[0] != '<'))
+        st = tt_fail(err, TUTTI_ERR_PARSE, "%.200s: only NCCL's files (XML) can be repeated", path);
+    if (st == TUTTI_OK)
+        st = tt_topo_file_nccl(text.s, text.len, path, (uint32_t)hosts, ret, err);
+    fclose(in);
+    tt_str_free(&text);
+    *ret_status = st;
+    return true;
 }

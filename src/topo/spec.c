@@ -13,6 +13,8 @@
  * The text is copied once and cut in place: every entry is a pointer into that copy. */
 #include "topo/topo_int.h"
 
+#include "topo/file.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -387,9 +389,13 @@ tutti_status tt_topo_open(const char *spec, struct tt_topo **ret, struct tutti_e
     if (names_kind(spec))
         return tt_topo_parse(spec, ret, err);
     FILE *in = fopen(spec, "rb");
+    int why = errno;
+    tutti_status st;
+    if (!in && tt_topo_file_hosts(spec, ret, &st, err))
+        return st;
     if (!in)
-        return fail_neither(spec, errno, err);
-    tutti_status st = tt_topo_read(in, spec, ret, err);
+        return fail_neither(spec, why, err);
+    st = tt_topo_read(in, spec, ret, err);
     fclose(in);
     return st;
 }
