@@ -228,6 +228,16 @@ class RawCommunicator:
         handle = _lib.split_comm(self._open(), _check_int(color, "color"), _check_int(key, "key"))
         return None if handle is None else type(self)._adopt(handle)
 
+    def shrink(self) -> Any:
+        """After a TuttiError: those that still live agree on who they are and get a new communicator, smaller than this
+        one, which must be closed. Every rank that wants to go on calls it."""
+        return type(self)._adopt(_lib.shrink_comm(self._open()))
+
+    @property
+    def changes(self) -> int:
+        """How many times the members of the job had changed when this communicator was opened."""
+        return int(lib.tutti_comm_changes(self._open()))
+
     def abort(self, reason: str) -> None:
         """Makes every present and future call fail on all ranks with `reason`. Never blocks."""
         lib.tutti_comm_abort(self._open(), reason.encode(errors="replace"))

@@ -105,7 +105,9 @@ _declare("tutti_strerror", c_int, result=c_char_p)
 _declare("tutti_comm_open", POINTER(CommOptions), POINTER(_comm), _err)
 _declare("tutti_comm_rank", _comm, result=c_uint32)
 _declare("tutti_comm_size", _comm, result=c_uint32)
+_declare("tutti_comm_changes", _comm, result=c_uint32)
 _declare("tutti_comm_split", _comm, c_int, c_int, POINTER(_comm), _err)
+_declare("tutti_comm_shrink", _comm, POINTER(_comm), _err)
 _declare("tutti_comm_abort", _comm, c_char_p, result=None)
 _declare("tutti_comm_last_error", _comm, result=_err)
 _declare("tutti_comm_report", _comm, POINTER(c_void_p), _err)
@@ -178,6 +180,14 @@ def split_comm(comm: int, color: int, key: int) -> Optional[int]:
     if lib.tutti_comm_split(comm, color, key, byref(handle), byref(err)):
         raise err.exception()
     return handle.value
+
+
+def shrink_comm(comm: int) -> int:
+    """tutti_comm_shrink; the handle."""
+    handle, err = c_void_p(), _ErrorStruct()
+    if lib.tutti_comm_shrink(comm, byref(handle), byref(err)):
+        raise err.exception()
+    return handle.value  # type: ignore[return-value]
 
 
 ANY = 2**32 - 1  # TUTTI_ANY_SOURCE, TUTTI_ANY_TAG

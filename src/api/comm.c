@@ -8,6 +8,7 @@
  *     tutti_comm_open_among   identity from another library's ranks (the MPI shim)
  *     tutti_comm_part         some ranks of a communicator, collective among those only
  *     tutti_comm_split        all ranks of a communicator, by color
+ *     tutti_comm_shrink       those of its ranks that still live
  *
  *     request:  init --> start --> test, wait or join --> start ... --> free
  *                                       communicator closed: free only */
@@ -209,6 +210,21 @@ tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
     if (!st)
         st = tt_comm_split(c, color, key, &child, err);
     return st ? st : wrap(child, ret_comm, err);
+}
+
+tutti_status tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **ret_comm,
+                               struct tutti_error *err)
+{
+    struct tt_comm *fewer = NULL, *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_comm_shrink(c, &fewer, err);
+    return st ? st : wrap(fewer, ret_comm, err);
+}
+
+uint32_t tutti_comm_changes(const struct tutti_comm *comm)
+{
+    return tt_comm_changes(api_need(COMM, comm));
 }
 
 void tutti_comm_abort(struct tutti_comm *comm, const char *reason)

@@ -116,10 +116,25 @@ static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
     return g->job == t->job && g->encrypt == (t->pair != NULL);
 }
 
+/* A rank of a job that went before greets this one by the rank it had there, and is answered as that
+ * rank (porter.c tells it what became of its job). */
+static struct tt_trust as_greeted(const struct tt_shake *s, const struct tt_trust *t)
+{
+    struct tt_trust as = *t;
+
+    for (size_t i = 0; s->accepting && i < t->npast; i++)
+        if (s->peer.job == t->past[i].job) {
+            as.job = t->past[i].job;
+            as.rank = t->past[i].rank;
+        }
+    return as;
+}
+
 /* The peer's greeting is complete: checks it, and sends what comes next. */
 static enum tt_shake_end greeted(struct tt_shake *s, const struct tt_trust *t)
 {
     struct tt_greeting mine;
+    struct tt_trust as;
 
     if (!tt_boot_greeting_parse(s->theirs, &s->peer))
         return TT_SHAKE_STRANGER;
@@ -128,10 +143,11 @@ static enum tt_shake_end greeted(struct tt_shake *s, const struct tt_trust *t)
             send_greeting(s, t, s->peer.from, s->peer.role); /* so that it can tell its user */
         return TT_SHAKE_VERSION;
     }
-    if (!acceptable(s, t))
+    as = as_greeted(s, t);
+    if (!acceptable(s, &as))
         return TT_SHAKE_STRANGER;
     if (s->accepting)
-        return send_greeting(s, t, s->peer.from, s->peer.role) ? TT_SHAKE_MORE : TT_SHAKE_GONE;
+        return send_greeting(s, &as, s->peer.from, s->peer.role) ? TT_SHAKE_MORE : TT_SHAKE_GONE;
     tt_boot_greeting_parse(s->mine, &mine);
     if (s->peer.from != mine.to || s->peer.role != mine.role)
         return TT_SHAKE_STRANGER;

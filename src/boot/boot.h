@@ -114,6 +114,10 @@ struct tt_boot_line {
     int fd;
     struct tt_line_parts *state;
 };
+/* Takes ownership of fd. False: no memory; fd is then still in *l. */
+bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys);
+/* Accepts a closed line. */
+void tt_boot_line_close(struct tt_boot_line *l);
 enum tt_net { TT_NET_OK, TT_NET_AGAIN, TT_NET_END };
 const struct tt_boot_line *tt_boot_line(const struct tt_boot *b, uint32_t rank);
 enum tt_net tt_boot_line_read(const struct tt_boot_line *l, void *buf, size_t want, size_t *got);
@@ -124,6 +128,25 @@ enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, si
  * refuses further exchanges. */
 tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes, void *ret_all,
                               uint64_t timeout_ns, struct tutti_error *err);
+
+/* The ranks that go on after a failure, as all of them have agreed (watch/roll.h). */
+struct tt_boot_heirs {
+    const uint32_t *members; /* their ranks until now, ascending; the new rank is the index */
+    uint32_t n, me;
+    uint64_t job; /* the new job's id */
+    /* What a rank of the old job is told that asks later, on a link of role TT_ROLE_ROLL; copied. */
+    const void *word;
+    size_t word_bytes;
+};
+/* A new job of these ranks, made by each of them alone: nothing is exchanged. It has the key, the
+ * settings and the peers of the old one and takes over its listener, so that no further link can be
+ * accepted for the old job; connections of the old job are not of the new one, since its id is part
+ * of every handshake. old stays open otherwise. */
+tutti_status tt_boot_succeed(struct tt_boot *old, const struct tt_boot_heirs *h,
+                             struct tt_boot **ret, struct tutti_error *err);
+/* Makes the control lines of such a job, until deadline_ns at most. A line to a rank that is gone
+ * or does not come stays closed (fd -1). Serves the porter meanwhile. */
+tutti_status tt_boot_rejoin(struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err);
 
 /* Can rank r's listener be reached right now (TCP connect within timeout_ns)? 0 or errno.
  * Distinguishes "I am cut off" from "r is gone". */

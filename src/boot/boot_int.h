@@ -3,7 +3,7 @@
  * From the bottom up: wire (bytes <-> structs, pure), net (sockets that never wait longer than
  * told), auth (one handshake as a state machine), gate (many incoming handshakes), dial (one
  * outgoing connection with retries). Built on these: meet (rank 0), join (the others), exchange
- * (all-gather), porter (links). */
+ * (all-gather), porter (links), succeed (the world after a failure). */
 #ifndef TT_BOOT_INT_H
 #define TT_BOOT_INT_H
 
@@ -138,10 +138,6 @@ char *tt_boot_net_span(uint64_t ns, char *buf, size_t cap);
 
 /* ---- line.c: a socket with the keys of its handshake ---- */
 
-/* Takes ownership of fd. False: no memory; fd is then still in *l. */
-bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys);
-/* Accepts a closed line. */
-void tt_boot_line_close(struct tt_boot_line *l);
 /* Sends all n bytes; 0 or errno (ETIMEDOUT). */
 int tt_boot_line_send(const struct tt_boot_line *l, const uint8_t *buf, size_t n,
                       uint64_t until_ns);
@@ -229,6 +225,16 @@ struct tt_trust {
     uint64_t job; /* 0 while joining */
     enum tt_conn_kind kind;
     const struct tt_key_pair *pair; /* NULL: connections are not encrypted */
+    /* Jobs that went before (succeed.c), whose ranks may still ask; npast of them. */
+    const struct tt_past *past;
+    size_t npast;
+};
+/* What this rank was called in a job that went before, and what ranks of it are told. */
+struct tt_past {
+    uint64_t job;
+    uint32_t rank;
+    uint8_t *word; /* owned */
+    size_t word_bytes;
 };
 /* Keyed hash of both greetings. The two directions differ, so that no proof can be reflected to its
  * sender. */
@@ -285,7 +291,7 @@ struct tt_gate {
 struct tt_arrival {
     int fd; /* the caller's; -1: claimed the rank with a wrong key, already closed */
     uint32_t rank, from_be;
-    uint64_t role;
+    uint64_t role, job;
     uint8_t answer[TT_PROOF];
     struct tt_seal_keys keys;
 };
@@ -340,6 +346,7 @@ struct tt_early {
     uint64_t role;
     struct tt_seal_keys keys;
 };
+enum { TT_TOLD = 16, TT_PAST_MAX = 64 };
 struct tt_boot {
     struct tt_boot_config config; /* settings: own copy */
     struct tt_boot_peer *peers;
@@ -355,20 +362,33 @@ struct tt_boot {
     /* struct tt_early *: proved connections that no desk has asked for yet, in order of arrival;
      * guarded by the porter's lock. */
     struct tt_vec early;
+    struct tt_vec past; /* struct tt_past, the latest last */
+    /* Those who were told what became of a past job; they stay open until they have read it. */
+    struct tt_boot_line told[TT_TOLD];
+    uint32_t ntold;     /* so far */
+    uint32_t *known_be; /* nknown addresses of ranks of past jobs; ascending */
+    size_t nknown;
     uint32_t seq; /* exchanges so far */
     bool broken;  /* an exchange failed: the control streams are out of step */
 };
+/* A closed object with its own copy of the configuration. NULL: out of memory. */
+struct tt_boot *tt_boot_make(const struct tt_boot_config *c);
 /* ---- porter.c ---- */
 
 /* After a failure tt_boot_porter_close is still needed. */
 tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err);
 void tt_boot_porter_close(struct tt_boot *b);
+/* Gives up the listener, which then belongs to the caller, and the links that nobody took. Dials go
+ * on. */
+int tt_boot_porter_yield(struct tt_boot *b);
 void tt_boot_porter_lock(struct tt_boot *b);
 void tt_boot_porter_unlock(struct tt_boot *b);
 /* early.c, under the lock: admits the arrival and keeps it until a desk asks for it. False: the
  * peer is gone, or there is no room; a->fd still belongs to the caller. */
 bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a);
 void tt_boot_early_free(struct tt_early *e); /* closes it, unless its descriptor is -1 */
+/* succeed.c, under the lock: a rank of a past job has come; a->fd is taken. */
+void tt_boot_past_tell(struct tt_boot *b, struct tt_arrival *a);
 /* "rank 3 has used up ..." */
 tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err);
 

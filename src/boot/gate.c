@@ -93,6 +93,7 @@ void tt_boot_gate_close(struct tt_gate *g)
         gate_drop(g, g->pending[i]);
     compact(g);
     tt_boot_net_close(&g->epoll);
+    g->full = false;
 }
 
 uint64_t tt_boot_gate_wake(const struct tt_gate *g)
@@ -115,7 +116,11 @@ static void serve_one(struct tt_gate *g, struct tt_shake *s, struct tt_arrival *
     if (end == TT_SHAKE_DONE || end == TT_SHAKE_KEY) {
         struct tt_arrival *a = &ret[(*n)++];
         *a = (struct tt_arrival){
-            .fd = -1, .rank = s->peer.from, .role = s->peer.role, .from_be = s->from_be};
+            .fd = -1,
+            .rank = s->peer.from,
+            .role = s->peer.role,
+            .job = s->peer.job,
+            .from_be = s->from_be};
         if (end == TT_SHAKE_DONE) {
             tt_boot_shake_answer(s, &g->trust, a->answer);
             a->keys = s->keys;

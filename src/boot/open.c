@@ -87,8 +87,7 @@ static char *settings_make(const struct tt_boot_config *c)
     return s.s;
 }
 
-/* A closed object with its own copy of the configuration. NULL: out of memory. */
-static struct tt_boot *boot_make(const struct tt_boot_config *c)
+struct tt_boot *tt_boot_make(const struct tt_boot_config *c)
 {
     struct tt_boot *b = tt_zalloc(1, sizeof(*b));
 
@@ -107,6 +106,7 @@ static struct tt_boot *boot_make(const struct tt_boot_config *c)
         crypto_kx_keypair(b->pair.share, b->pair.secret);
     b->listener = -1;
     b->early.elem = sizeof(struct tt_early *);
+    b->past.elem = sizeof(struct tt_past);
     b->peers = tt_zalloc(c->size, sizeof(*b->peers));
     b->control = tt_alloc(c->size, sizeof(*b->control));
     b->config.settings = settings_make(c);
@@ -131,6 +131,8 @@ struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind)
                              .rank = b->config.rank,
                              .job = b->job,
                              .kind = kind,
+                             .past = kind == TT_CONN_DATA ? b->past.data : NULL,
+                             .npast = kind == TT_CONN_DATA ? b->past.len : 0,
                              .pair = b->config.encrypt ? &b->pair : NULL};
 }
 
@@ -223,7 +225,7 @@ tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret,
     st = check_config(c, err);
     if (st != TUTTI_OK)
         return st;
-    b = boot_make(c);
+    b = tt_boot_make(c);
     if (!b)
         return tt_fail_memory(err, "rendezvous");
     if (c->key_file)
@@ -253,6 +255,13 @@ void tt_boot_close(struct tt_boot *b)
     for (uint32_t r = 0; b->control && r < b->config.size; r++)
         tt_boot_line_close(&b->control[r]);
     tt_boot_net_close(&b->listener);
+    for (size_t i = 0; i < TT_TOLD; i++)
+        if (b->told[i].state)
+            tt_boot_line_close(&b->told[i]);
+    for (size_t i = 0; i < b->past.len; i++)
+        free(((struct tt_past *)tt_vec_at(&b->past, i))->word);
+    tt_vec_free(&b->past);
+    free(b->known_be);
     free(b->control);
     free(b->peers);
     free((char *)(uintptr_t)b->config.settings);

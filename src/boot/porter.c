@@ -63,7 +63,6 @@ struct tt_porter {
     int epoll; /* polls the gate's epoll, kick, and the sockets of the dials */
     int kick;  /* eventfd: wakes the serving thread when a dial was added */
     struct tt_gate gate;
-    uint32_t *known_be; /* for the gate */
     struct tt_desk *desks;
     uint64_t due_ns; /* when to serve at the latest */
 };
@@ -156,6 +155,16 @@ bool tt_boot_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
     pthread_mutex_unlock(&p->lock);
     visit_free(v);
     return v != NULL;
+}
+
+void tt_boot_desk_forget(struct tt_desk *d, uint32_t peer)
+{
+    struct tt_porter *p = d->boot->porter;
+
+    pthread_mutex_lock(&p->lock);
+    if (d->states[peer] == TAKEN)
+        d->states[peer] = NONE;
+    pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- dials ---- */
@@ -349,7 +358,9 @@ static void porter_place(struct tt_boot *b, struct tt_arrival *a)
 
     if (a->fd < 0)
         return;
-    if (a->rank >= b->config.size || a->rank == b->config.rank)
+    if (a->job != b->job)
+        tt_boot_past_tell(b, a);
+    else if (a->rank >= b->config.size || a->rank == b->config.rank)
         tt_boot_net_close(&a->fd);
     else if (d)
         place_link(d, a);
@@ -379,6 +390,8 @@ static void serve_gate(struct tt_boot *b)
     struct tutti_error err = {0};
     size_t n = 0;
 
+    if (p->gate.epoll < 0) /* the listener was given up */
+        return;
     if (tt_boot_gate_serve(&p->gate, come, &n, &err) != TUTTI_OK)
         tell_limit(b, &err);
     for (size_t i = 0; i < n; i++)
@@ -567,18 +580,40 @@ tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err)
     p->kick = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (p->epoll < 0 || p->kick < 0)
         return tt_fail(err, TUTTI_ERR_IO, "descriptors for links: %s", strerror(errno));
-    p->known_be = tt_alloc((size_t)b->config.size * (1 + TT_BOOT_SOURCES), sizeof(*p->known_be));
-    if (!p->known_be)
-        return tt_fail_memory(err, "links");
+    if (!b->known_be) {
+        b->known_be =
+            tt_alloc((size_t)b->config.size * (1 + TT_BOOT_SOURCES), sizeof(*b->known_be));
+        if (!b->known_be)
+            return tt_fail_memory(err, "links");
+        b->nknown = tt_boot_known_addresses(b->peers, b->config.size, b->known_be);
+    }
     st = tt_boot_gate_open(&p->gate, b->listener, &trust, err);
     if (st != TUTTI_OK)
         return st;
-    p->gate.nknown = tt_boot_known_addresses(b->peers, b->config.size, p->known_be);
-    p->gate.known_be = p->known_be;
+    p->gate.nknown = b->nknown;
+    p->gate.known_be = b->known_be;
     p->gate.patience_ns = b->config.timeout_ns / 2;
     tt_boot_net_watch(p->epoll, p->gate.epoll, POLLIN, &p->gate);
     tt_boot_net_watch(p->epoll, p->kick, POLLIN, &p->kick);
     return TUTTI_OK;
+}
+
+/* A handshake that is under way ends; its dial tries again, and finds the new owner. */
+int tt_boot_porter_yield(struct tt_boot *b)
+{
+    struct tt_porter *p = b->porter;
+    int listener = b->listener;
+
+    pthread_mutex_lock(&p->lock);
+    tt_boot_net_unwatch(p->epoll, p->gate.epoll);
+    tt_boot_net_unwatch(p->gate.epoll, listener);
+    tt_boot_gate_close(&p->gate);
+    for (size_t i = 0; i < b->early.len; i++)
+        tt_boot_early_free(*(struct tt_early **)tt_vec_at(&b->early, i));
+    b->early.len = 0;
+    b->listener = -1;
+    pthread_mutex_unlock(&p->lock);
+    return listener;
 }
 
 /* All desks must be closed before. */
@@ -593,7 +628,6 @@ void tt_boot_porter_close(struct tt_boot *b)
     tt_boot_net_close(&p->epoll);
     tt_boot_net_close(&p->kick);
     pthread_mutex_destroy(&p->lock);
-    free(p->known_be);
     free(p);
     b->porter = NULL;
 }

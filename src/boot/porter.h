@@ -32,6 +32,11 @@ struct tt_porter_link {
     struct tutti_error why;
 };
 
+/* Roles that are no communicator's: agreement after a failure, and control lines of the job that
+ * follows. */
+#define TT_ROLE_ROLL    (UINT64_MAX - 1)
+#define TT_ROLE_CONTROL UINT64_MAX
+
 struct tt_desk;
 /* Takes over the links that have arrived for this role. b has at least two ranks and must outlive
  * the desk. */
@@ -42,6 +47,8 @@ void tt_boot_desk_close(struct tt_desk *d);
 /* Asks for a link to peer. Does nothing if there is one or one is being made; starts again after a
  * failure. Fails only if peer is not another rank, or if memory runs out. */
 tutti_status tt_boot_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err);
+/* A link that was taken has ended: it can be wanted, and made by the peer, again. */
+void tt_boot_desk_forget(struct tt_desk *d, uint32_t peer);
 /* The next link that is ready, whichever end asked for it, or the next failure: TUTTI_ERR_PEER
  * (gone: no process listens there any more), TUTTI_ERR_TIMEOUT (its host does not answer: after 7/8
  * of the job's timeout, so that a call which waits for the link learns of it before its own

@@ -17,6 +17,15 @@ bool tt_comm_shares(const struct tt_comm_config *c)
     return c->transport && tt_streq(c->transport, "shm");
 }
 
+const char *tt_comm_transport_name(const char *transport)
+{
+    static const char *const names[] = {"shm", "tcp", "mpi"};
+    for (size_t i = 0; transport && i < countof(names); i++)
+        if (tt_streq(transport, names[i]))
+            return names[i];
+    return NULL;
+}
+
 static tutti_status adopt_gather(void *ctx, const void *mine, size_t bytes, void *ret_all,
                                  struct tutti_error *err)
 {

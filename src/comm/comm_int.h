@@ -44,7 +44,18 @@ struct tt_world {
     struct tt_record *record; /* TUTTI_TRACE; NULL: nothing is noted */
     struct tt_record *ended;  /* the same, once nothing is noted any more */
     char *trace_path;         /* where it is written */
+    uint32_t change;          /* how many times members have changed before */
+    char *history;            /* a line for each change; NULL: none yet */
 };
+
+/* adopt.c: a constant of that name, since the caller's string may end with its call; NULL: none. */
+const char *tt_comm_transport_name(const char *transport);
+/* open.c: gives back a reference; the last one closes watch and boot. Accepts NULL. */
+void tt_comm_world_release(struct tt_world *w);
+/* The first communicator of a world. w is borrowed: the communicator takes a reference of its own.
+ * Collective among the ranks of w. */
+tutti_status tt_comm_open_on(struct tt_world *w, const struct tt_comm_config *config,
+                             struct tt_comm **ret, struct tutti_error *err);
 
 /* wire.c: the links of one group of ranks: shared memory inside the host, TCP to others. */
 struct tt_wire {

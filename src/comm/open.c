@@ -4,6 +4,7 @@
  *             -> connect_all (links, engine, speeds) -> open_furnish (topology, plans, report)
  *     split:  vote through the parent -> blank -> connect_all -> open_furnish
  *     twin:   the parent's links and engine, a context of its own -> open_furnish
+ *     shrink: roll call (shrink.c) -> world of those who go on -> as open, from blank
  *     part:   like a split, but only the members take part, by an exchange of their own
  *
  * Until the first communicator is open, ranks exchange bytes through the watch; afterwards by an
@@ -96,7 +97,7 @@ static tutti_status open_check(const struct tt_comm_config *c, struct tutti_erro
 
 /* The last communicator of the world closes watch and boot, in this order: the watch uses boot's
  * lines. */
-static void world_release(struct tt_world *w)
+void tt_comm_world_release(struct tt_world *w)
 {
     if (!w || atomic_fetch_sub(&w->refs, 1) > 1)
         return;
@@ -106,6 +107,7 @@ static void world_release(struct tt_world *w)
     tt_comm_given_free(w->given);
     tt_plan_tuning_free(w->tuning);
     tt_comm_trace_free(w);
+    free(w->history);
     free(w);
 }
 
@@ -146,7 +148,7 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret,
     explicit_bzero(boot.key, sizeof boot.key); /* boot has its own */
     explicit_bzero(c->boot.key, sizeof c->boot.key);
     if (st) {
-        world_release(w);
+        tt_comm_world_release(w);
         return st;
     }
     *ret = w;
@@ -269,35 +271,29 @@ static tutti_status blank(struct tt_world *w, const struct tt_comm_config *confi
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **ret,
-                          struct tutti_error *err)
+tutti_status tt_comm_open_on(struct tt_world *w, const struct tt_comm_config *config,
+                             struct tt_comm **ret, struct tutti_error *err)
 {
-    struct tt_world *w = NULL;
+    const struct tt_boot_config *boot = tt_boot_config(w->boot);
     struct tt_comm *c = NULL;
-    struct tt_comm_config own = *given, *config = &own;
-    tutti_status st = open_check(config, err);
+    tutti_status st = blank(w, config, boot->size, &c, err);
+    if (st)
+        return st;
+    for (uint32_t r = 0; r < c->size; r++)
+        c->members[r] = r;
+    c->rank = boot->rank;
+    struct tt_wire_config wire = {.world = w,
+                                  .members = c->members,
+                                  .n = c->size,
+                                  .me = c->rank,
+                                  .apart = tt_comm_apart(config),
+                                  .share = tt_comm_shares(config),
+                                  .exchange = watch_exchange,
+                                  .ctx = c,
+                                  .setup = {.through = c, .why = TT_WHY_OPEN}};
+    st = connect_all(c, &wire, err);
     if (!st)
-        st = world_open(config, &w, err);
-    if (!st)
-        st = blank(w, config, config->boot.size, &c, err);
-    if (!st) {
-        for (uint32_t r = 0; r < c->size; r++)
-            c->members[r] = r;
-        c->rank = config->boot.rank;
-        struct tt_wire_config wire = {.world = w,
-                                      .members = c->members,
-                                      .n = c->size,
-                                      .me = c->rank,
-                                      .apart = tt_comm_apart(config),
-                                      .share = tt_comm_shares(config),
-                                      .exchange = watch_exchange,
-                                      .ctx = c,
-                                      .setup = {.through = c, .why = TT_WHY_OPEN}};
-        st = connect_all(c, &wire, err);
-        if (!st)
-            st = open_furnish(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, err);
-    }
-    world_release(w); /* the communicator holds its own reference */
+        st = open_furnish(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, err);
     if (st) {
         tt_comm_close(c);
         return st;
@@ -305,6 +301,21 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
     tt_comm_tell_open(c);
     *ret = c;
     return TUTTI_OK;
+}
+
+tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **ret,
+                          struct tutti_error *err)
+{
+    struct tt_world *w = NULL;
+    struct tt_comm_config own = *given, *config = &own;
+    tutti_status st = open_check(config, err);
+    own.transport = tt_comm_transport_name(own.transport);
+    if (!st)
+        st = world_open(config, &w, err);
+    if (!st)
+        st = tt_comm_open_on(w, config, ret, err);
+    tt_comm_world_release(w); /* the communicator holds its own reference */
+    return st;
 }
 
 /* Does not take c's lock, so that any thread may call it while others wait in calls on c. */
@@ -365,7 +376,7 @@ static void take_down(struct tt_comm *c, bool leaves)
     tt_vec_free(&c->passed);
     if (c->tag)
         tt_watch_part(c->world->watch, c->tag);
-    world_release(c->world);
+    tt_comm_world_release(c->world);
     free(c->members);
     free(c->algo);
     free(c);

@@ -51,6 +51,8 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
     tt_comm_lock(c);
     tt_comm_guard(c, guard, sizeof guard);
     tt_str_printf(&s, "rank %u of %u, %u calls; sockets: %s:\n", c->rank, c->size, c->calls, guard);
+    if (c->world->history)
+        tt_str_printf(&s, "%s", c->world->history);
     for (uint32_t r = 0; r < c->size; r++)
         if (r != c->rank)
             line(c, r, &s, &w);

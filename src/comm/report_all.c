@@ -169,6 +169,16 @@ static void say_link(const struct tt_comm *c, const struct tt_findings *f, struc
                   tt_format_rate((double)c->speeds.tcp.bw, b, sizeof b));
 }
 
+/* A line for each change of the members before this communicator (shrink.c). */
+static void say_changes(const struct tt_comm *c, struct tt_str *s)
+{
+    for (const char *at = c->world->history; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        tt_str_printf(s, "tutti: %.*s\n", (int)(n - 2), at + 2);
+        at += n + (at[n] == '\n');
+    }
+}
+
 static void print(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls,
                   uint32_t seen)
 {
@@ -186,6 +196,7 @@ static void print(const struct tt_comm *c, const struct tt_findings *f, uint32_t
         tt_str_printf(&s, "tutti: ... and %u more ranks\n", c->size - ROWS);
     say_slowest(c, f, calls, &s);
     say_link(c, f, &s);
+    say_changes(c, &s);
     if (!s.failed)
         fputs(s.s, stderr);
     tt_str_free(&s);

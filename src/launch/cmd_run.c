@@ -15,6 +15,8 @@ static const struct cli_option own[] = {
      "machines with their slots, reached by ssh; localhost is this one (default)"},
     {"hostfile", 0, "FILE",
      "the same, a line each: host, host:2 or host slots=2; # begins a comment"},
+    {"elastic", 0, "MIN[..N]",
+     "a rank that fails does not end the job as long as MIN are left (tutti_comm_shrink)"},
     {"bind", 0, NULL,
      "give each rank of this machine its own share of the cores, if there are enough"},
     {0}};
@@ -36,6 +38,33 @@ static int read_size(const struct cli_args *a, const struct launch_hosts *h, uin
         return cli_bad(a, "-n %llu: the hosts have %llu slot%s", (unsigned long long)n,
                        (unsigned long long)slots, slots == 1 ? "" : "s");
     *ret = (uint32_t)n;
+    return 0;
+}
+
+/* MIN, or MIN..N: ranks can leave, but none can come later. */
+static int read_least(const struct cli_args *a, uint32_t size, uint32_t *ret)
+{
+    const char *text = cli_value(a, "elastic"), *dots = text ? strstr(text, "..") : NULL;
+    char first[32];
+    struct tutti_error err;
+    uint64_t least = 0, most = size;
+    *ret = 0;
+    if (!text)
+        return 0;
+    snprintf(first, sizeof first, "%.*s", dots ? (int)(dots - text) : 31, text);
+    if (tutti_parse_u64(first, 1, CLI_MAX_RANKS, &least, &err) ||
+        (dots && tutti_parse_u64(dots + 2, 1, CLI_MAX_RANKS, &most, &err)))
+        return cli_bad(a, "--elastic %s", err.text);
+    if (least > size)
+        return cli_bad(a, "--elastic %llu: the job has %u rank%s", (unsigned long long)least, size,
+                       size == 1 ? "" : "s");
+    if (most != size)
+        return cli_bad(
+            a,
+            "--elastic %s: the job has %u ranks and none can join a job that runs; write "
+            "%llu..%u",
+            text, size, (unsigned long long)least, size);
+    *ret = (uint32_t)least;
     return 0;
 }
 
@@ -86,11 +115,14 @@ static int run_start(const struct cli_args *a, const struct launch_hosts *h,
                         .timeout_ns = job->timeout_ns,
                         .verdict_fd = job->verdict_fd,
                         .own = self};
+    int code = read_least(a, job->size, &s.least);
+    if (code)
+        return code;
     struct launch_place *places = calloc(job->size, sizeof *places);
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks)) && places;
     for (uint32_t r = 0; ok && r < job->size; r++)
         ok = run_describe(a, h, job, r, &places[r], &s.ranks[r]);
-    int code = ok ? launch_supervise(&s) : cli_bad(a, "out of memory");
+    code = ok ? launch_supervise(&s) : cli_bad(a, "out of memory");
     for (uint32_t r = 0; s.ranks && r < job->size; r++) {
         if (s.ranks[r].remote)
             launch_job_free_list(s.ranks[r].argv);
@@ -124,7 +156,8 @@ static int run_run(const struct cli_args *a)
 
 const struct cli_command launch_run = {
     .name = "run",
-    .synopsis = "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--bind] [--prefix] [--timeout "
+    .synopsis = "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--elastic MIN] [--bind] [--prefix] "
+                "[--timeout "
                 "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] -- "
                 "PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
@@ -144,6 +177,8 @@ const struct cli_command launch_run = {
         "status is 1; a rank that the others blame and that is stopped (SIGSTOP) when they have "
         "ended with status 0 is ended alike. "
         "No rank outlives the launcher.\n"
+        "With --elastic MIN a rank that fails is named and the others go on, if the program can "
+        "(tutti_comm_shrink), as long as MIN are left; the exit status is 0 when MIN ended well.\n"
         "Hosts take blocks of ranks in the order given, as many as they have slots (A:2), or equal "
         "ones when no slots are given. Other "
         "machines need\n"
@@ -159,6 +194,7 @@ const struct cli_command launch_run = {
                 "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
                 "tutti run -n 8 --hosts localhost,node2 -- ./my_program\n"
                 "tutti run --hosts localhost:2,node2:4 -- ./my_program\n"
+                "tutti run -n 4 --elastic 2 -- ./my_program\n"
                 "tutti run -n 4 --plan plan.json --tuning rules.json -- ./my_program",
     .options = options,
     .takes_program = true,

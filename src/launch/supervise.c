@@ -93,7 +93,16 @@ static double patience(const struct sup *s)
 
 static bool failed(const struct sup_live *l)
 {
-    return l->ended && l->status != 0;
+    return l->ended && l->status != 0 && !l->lost;
+}
+
+/* Ranks that run, or have ended well. */
+static uint32_t count_well(const struct sup *s)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < s->job->size; r++)
+        n += !s->live[r].ended || s->live[r].status == 0;
+    return n;
 }
 
 /* The signal that a rank died of; 0: it exited. The shell on another host reports a signal as
@@ -190,17 +199,12 @@ static const char *name_rank(const struct sup *s, uint32_t r, char who[160])
     return who;
 }
 
-/* Prints one line about the culprit, and about the blamed rank when that is another. */
-static void say_culprit(const struct sup *s)
+/* Prints how a rank ended, without an end of line. */
+static void say_end(const struct sup *s, uint32_t r)
 {
-    uint32_t r = s->culprit, blamed = s->blame.rank;
     int sig = death_of(s, r);
     char who[160];
     name_rank(s, r, who);
-    if (s->blame.all && !sig) {
-        fprintf(stderr, "tutti %s: the ranks failed together: %s\n", s->job->name, s->blame.text);
-        return;
-    }
     if (sig)
         fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)", s->job->name, who, sig,
                 strsignal(sig));
@@ -210,6 +214,21 @@ static void say_culprit(const struct sup *s)
     else
         fprintf(stderr, "tutti %s: %s exited with status %d", s->job->name, who,
                 WEXITSTATUS(s->live[r].status));
+}
+
+/* Prints one line about the culprit, and about the blamed rank when that is another. */
+static void say_culprit(const struct sup *s)
+{
+    uint32_t r = s->culprit, blamed = s->blame.rank, well = count_well(s);
+    char who[160];
+    if (s->blame.all && !death_of(s, r)) {
+        fprintf(stderr, "tutti %s: the ranks failed together: %s\n", s->job->name, s->blame.text);
+        return;
+    }
+    say_end(s, r);
+    if (s->job->least)
+        fprintf(stderr, "; %u rank%s left, at least %u %s needed", well,
+                well == 1 ? " is" : "s are", s->job->least, s->job->least == 1 ? "is" : "are");
     if (blamed < s->job->size && blamed != r)
         fprintf(stderr, "; the ranks blame %s, which %s", name_rank(s, blamed, who),
                 s->live[blamed].ended ? "has ended without an error" : "is still running");
@@ -444,6 +463,13 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
         /* A rank that was killed could not clean up after itself. */
         if (WIFSIGNALED(status))
             launch_signal_rest(l, SIGKILL);
+        l->lost = status != 0 && s->phase < STOPPING && !s->stopped_by && s->job->least &&
+                  count_well(s) >= s->job->least;
+        if (l->lost) {
+            say_end(s, r);
+            fprintf(stderr, "; the others may go on: %u of at least %u\n", count_well(s),
+                    s->job->least);
+        }
         if (failed(l) && s->phase < SETTLING) {
             s->failed_ns = now_ns();
             enter_phase(s, SETTLING, s->failed_ns + settle_ns);
@@ -622,7 +648,8 @@ static bool supervise_prepare(struct sup *s)
 /* The exit code, after the last messages. */
 static int verdict(struct sup *s)
 {
-    bool well = s->culprit == s->job->size && !s->left && !s->blame.unheard;
+    bool spared = s->job->least && !s->stopped_by && count_well(s) >= s->job->least;
+    bool well = (s->culprit == s->job->size || spared) && !s->left && !s->blame.unheard;
     int code = well                              ? CLI_OK
                : is_told(s) && !s->blame.unheard ? WEXITSTATUS(s->live[0].status)
                                                  : CLI_NO;

@@ -7,7 +7,8 @@
  * a status other than 0, or is killed, makes the job fail and is named; the survivors may go on for
  * timeout_ns plus a second, because they have an error to report; then they get SIGTERM, and two
  * seconds later SIGKILL. A rank that the others blame, and that is stopped for that long after they
- * have ended with status 0, is ended in the same way. No rank outlives the launcher, even when that
+ * have ended with status 0, is ended in the same way. A job that can go on with fewer ranks (least)
+ * fails when fewer than that are left; until then a rank that fails is only named. No rank outlives the launcher, even when that
  * is killed. Processes that a rank leaves in its group get two seconds after the last rank. */
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
@@ -40,6 +41,8 @@ struct sup_job {
     uint64_t timeout_ns;
     int verdict_fd; /* where ranks note which rank is to blame (TUTTI_VERDICT) */
     bool own;       /* the program is this tool: its exit codes are ours */
+    /* The job goes on, and succeeds, with so many ranks; 0: all are needed. */
+    uint32_t least;
 };
 
 /* From now on the signals above wait for launch_supervise, so that what is made before it is

@@ -53,6 +53,7 @@ struct sup_live {
     /* pid is also its process group; otherwise it shares ours, and gets the terminal's signals */
     bool own_group;
     bool told;   /* we sent it a signal that ends it */
+    bool lost;   /* it failed, and the others may go on without it */
     int control; /* remote: the pipe to its standard input; else -1 */
     int status;  /* as of waitpid, once ended */
     /* the round of waitpid in which it ended: ranks of one round cannot be ordered */

@@ -21,6 +21,7 @@ void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
     if (atomic_load_explicit(&w->judged, memory_order_relaxed))
         return;
     w->verdict = *v;
+    w->judged_ns = tt_now_ns();
     atomic_store_explicit(&w->judged, true, memory_order_release);
     pthread_cond_broadcast(&w->changed);
     if (w->rank == 0 && w->running)

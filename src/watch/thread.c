@@ -312,11 +312,14 @@ void *tt_watch_run(void *arg)
 {
     struct tt_watch *w = arg;
     struct pollfd *fds = w->fds;
-    uint64_t next = tt_now_ns();
+    uint64_t next = tt_now_ns(), last = next;
     pthread_setname_np(pthread_self(), "tutti-watch");
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         uint64_t now = tt_now_ns(), due = watch_thread_bury(w), later = go_on(w);
+        if (now > last + w->timeout_ns / 2) /* it never sleeps so long */
+            atomic_store(&w->stood, true);
+        last = now;
         due = later < due ? later : due;
         if (now >= next) {
             watch_thread_beat(w);

@@ -53,6 +53,20 @@ static tutti_status watch_start(struct tt_watch *w, struct tutti_error *err)
                  : TUTTI_OK;
 }
 
+/* A rank to which there is no control line did not come when the line was made anew
+ * (tt_boot_rejoin). */
+static void judge_missing(struct tt_watch *w)
+{
+    struct tt_verdict v;
+    pthread_mutex_lock(&w->lock);
+    for (uint32_t r = 0; r < w->nseats; r++)
+        if (r != w->rank && tt_boot_line(w->boot, r)->fd < 0) {
+            tt_watch_judge_end(w, r, 0, false, &v);
+            tt_watch_settle(w, &v);
+        }
+    pthread_mutex_unlock(&w->lock);
+}
+
 tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret,
                            struct tutti_error *err)
 {
@@ -84,6 +98,8 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     tt_watch_posts_join(&w->posts, TT_COMM_OPENING);
     if (!st && w->size > 1)
         st = watch_start(w, err);
+    if (!st)
+        judge_missing(w);
     if (st) {
         tt_watch_close(w);
         return st;
