@@ -52,7 +52,8 @@ static void put_bytes(struct bytes *b, uint32_t field, const void *data, size_t 
 }
 
 /* `part` is a buffer for the nested message, reused between calls. */
-static void put_attribute(struct bytes *b, struct bytes *part, const char *name, uint32_t field, uint64_t value)
+static void put_attribute(struct bytes *b, struct bytes *part, const char *name, uint32_t field,
+                          uint64_t value)
 {
     part->v.len = 0;
     put_bytes(part, 1, name, strlen(name));
@@ -62,7 +63,8 @@ static void put_attribute(struct bytes *b, struct bytes *part, const char *name,
 }
 
 /* data_deps: the numbers of the nodes that this one waits for. */
-static void put_waits(struct bytes *b, struct bytes *part, const struct tt_trace *t, const struct tt_node *n)
+static void put_waits(struct bytes *b, struct bytes *part, const struct tt_trace *t,
+                      const struct tt_node *n)
 {
     part->v.len = 0;
     for (uint64_t w = 0; w < n->nwaits; w++)
@@ -109,8 +111,8 @@ static void print_message(const struct bytes *b, FILE *out)
     fwrite(b->v.data, 1, b->v.len, out);
 }
 
-static tutti_status write_chakra(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out,
-                                 struct tutti_error *err)
+static tutti_status write_chakra(const struct tt_sched *s, const struct tt_export_options *o,
+                                 uint32_t rank, FILE *out, struct tutti_error *err)
 {
     struct tt_trace t;
     struct bytes b = {.v = {.elem = 1}}, part = {.v = {.elem = 1}};

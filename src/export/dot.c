@@ -15,7 +15,8 @@ static void print_rank(const struct tt_export_program *p, FILE *out)
     for (uint32_t i = 0; i < p->slice.nops; i++) {
         const struct tt_op *op = &p->slice.ops[i];
         const struct tt_span *s = &p->slice.spans[op->span];
-        fprintf(out, "    r%u_%u [label=\"%s %u%s\\nstep %u\"];\n", rank, i, tt_sched_op_name(op->kind), s->first,
+        fprintf(out, "    r%u_%u [label=\"%s %u%s\\nstep %u\"];\n", rank, i,
+                tt_sched_op_name(op->kind), s->first,
                 s->len * s->reps > 1 || op->nspans > 1 ? ".." : "", op->step);
     }
     fprintf(out, "  }\n");
@@ -28,19 +29,21 @@ static void print_rank(const struct tt_export_program *p, FILE *out)
         /* The partner's number within its own rank. */
         if (op->kind == TT_OP_SEND)
             fprintf(out, "  r%u_%u -> r%u_%llu [color=blue];\n", rank, i, op->peer,
-                    (unsigned long long)(p->partner[tt_export_number(p->sched, rank, i)] - tt_export_number(p->sched, op->peer, 0)));
+                    (unsigned long long)(p->partner[tt_export_number(p->sched, rank, i)] -
+                                         tt_export_number(p->sched, op->peer, 0)));
     }
 }
 
-static tutti_status write_dot(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out,
-                              struct tutti_error *err)
+static tutti_status write_dot(const struct tt_sched *s, const struct tt_export_options *o,
+                              uint32_t rank, FILE *out, struct tutti_error *err)
 {
     struct tt_export_program p;
     (void)o;
     assert(rank == 0);
     if (s->nops > OPS_MAX)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "dot: %llu operations are too many for a drawing (at most %d)", (unsigned long long)s->nops,
-                       OPS_MAX);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "dot: %llu operations are too many for a drawing (at most %d)",
+                       (unsigned long long)s->nops, OPS_MAX);
     tutti_status st = tt_export_program_open(s, &p, err);
     if (st)
         return st;

@@ -32,12 +32,14 @@ struct tt_export_format {
     bool per_rank;       /* a file for each rank, <path>.<rank>.et; otherwise one stream */
     /* rank: whose file is written (per_rank), else 0. out is open for writing bytes; the caller
      * closes it and checks for write errors. */
-    tutti_status (*write)(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out, struct tutti_error *err);
+    tutti_status (*write)(const struct tt_sched *s, const struct tt_export_options *o,
+                          uint32_t rank, FILE *out, struct tutti_error *err);
 };
 /* The i-th format; NULL past the last. */
 const struct tt_export_format *tt_export_get(size_t i);
 const struct tt_export_format *tt_export_find(const char *name, struct tutti_error *err);
 /* Parses "key=value" into o. TUTTI_ERR_ARG when the format has no such option or the value is
  * not allowed. o keeps pointers into `option`. */
-tutti_status tt_export_option(const struct tt_export_format *f, const char *option, struct tt_export_options *o, struct tutti_error *err);
+tutti_status tt_export_option(const struct tt_export_format *f, const char *option,
+                              struct tt_export_options *o, struct tutti_error *err);
 #endif

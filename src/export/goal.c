@@ -22,15 +22,16 @@ static void print_node(const struct tt_trace *t, uint64_t i, FILE *out)
     if (n->kind == TT_NODE_COMPUTE)
         fprintf(out, "l%llu: calc 0\n", (unsigned long long)i);
     else
-        fprintf(out, "l%llu: %s %llub %s %u tag %llu\n", (unsigned long long)i, n->kind == TT_NODE_SEND ? "send" : "recv",
-                (unsigned long long)n->bytes, n->kind == TT_NODE_SEND ? "to" : "from", n->peer, (unsigned long long)n->tag);
+        fprintf(out, "l%llu: %s %llub %s %u tag %llu\n", (unsigned long long)i,
+                n->kind == TT_NODE_SEND ? "send" : "recv", (unsigned long long)n->bytes,
+                n->kind == TT_NODE_SEND ? "to" : "from", n->peer, (unsigned long long)n->tag);
     for (uint64_t w = 0; w < n->nwaits; w++)
         fprintf(out, "l%llu requires l%llu\n", (unsigned long long)i,
                 (unsigned long long)*(const uint64_t *)tt_vec_at(&t->waits, n->wait + w));
 }
 
-static tutti_status write_goal(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out,
-                               struct tutti_error *err)
+static tutti_status write_goal(const struct tt_sched *s, const struct tt_export_options *o,
+                               uint32_t rank, FILE *out, struct tutti_error *err)
 {
     struct tt_trace t;
     (void)o;

@@ -28,19 +28,26 @@ static tutti_status refuse(const struct tt_shape *s, const char *format, struct 
     case TUTTI_BROADCAST:
         if (s->root == 0)
             return TUTTI_OK;
-        return tt_fail(err, TUTTI_ERR_REFUSED, "%s: has no root: ranks must be numbered so that the root is 0, not %u", format, s->root);
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "%s: has no root: ranks must be numbered so that the root is 0, not %u",
+                       format, s->root);
     case TUTTI_REDUCE_SCATTER:
     case TUTTI_ALL_GATHER:
         if (tt_sched_shape_equal_blocks(s))
             return TUTTI_OK;
-        return tt_fail(err, TUTTI_ERR_REFUSED, "%s: the ranks' blocks are not equal and in rank order, as this format wants them", format);
+        return tt_fail(
+            err, TUTTI_ERR_REFUSED,
+            "%s: the ranks' blocks are not equal and in rank order, as this format wants them",
+            format);
     default:
-        return tt_fail(err, TUTTI_ERR_REFUSED, "%s: takes allreduce, reduce-scatter, all-gather and broadcast, not %s", format,
-                       tt_sched_coll_name(s->coll));
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "%s: takes allreduce, reduce-scatter, all-gather and broadcast, not %s",
+                       format, tt_sched_coll_name(s->coll));
     }
 }
 
-tutti_status tt_export_layout_open(const struct tt_shape *s, const char *format, struct tt_export_layout *ret, struct tutti_error *err)
+tutti_status tt_export_layout_open(const struct tt_shape *s, const char *format,
+                                   struct tt_export_layout *ret, struct tutti_error *err)
 {
     *ret = (struct tt_export_layout){.shape = s, .units = s->chunks};
     tutti_status st = refuse(s, format, err);
@@ -73,12 +80,14 @@ static uint64_t start_of(const struct tt_export_layout *l, uint32_t chunk)
 /* Does this buffer hold only the rank's own block, not the whole vector? */
 static bool is_block(const struct tt_export_layout *l, uint32_t buf)
 {
-    return (l->shape->coll == TUTTI_REDUCE_SCATTER && buf == TT_BUF_OUT) || (l->shape->coll == TUTTI_ALL_GATHER && buf == TT_BUF_IN);
+    return (l->shape->coll == TUTTI_REDUCE_SCATTER && buf == TT_BUF_OUT) ||
+           (l->shape->coll == TUTTI_ALL_GATHER && buf == TT_BUF_IN);
 }
 
 /* The place of chunks [chunk, chunk + len) in the engine's buffers. A block buffer begins at the
  * rank's first unit. */
-struct tt_export_place tt_export_place(const struct tt_export_layout *l, uint32_t rank, uint32_t buf, uint32_t chunk, uint32_t len)
+struct tt_export_place tt_export_place(const struct tt_export_layout *l, uint32_t rank,
+                                       uint32_t buf, uint32_t chunk, uint32_t len)
 {
     const uint64_t at = start_of(l, chunk), n = start_of(l, chunk + len) - at;
     if (buf >= TT_BUF_SCRATCH)

@@ -16,7 +16,8 @@ struct tt_export_layout {
 };
 /* Refuses collectives and shares that cannot be counted in this way; `format` is for the
  * sentence. */
-tutti_status tt_export_layout_open(const struct tt_shape *s, const char *format, struct tt_export_layout *ret, struct tutti_error *err);
+tutti_status tt_export_layout_open(const struct tt_shape *s, const char *format,
+                                   struct tt_export_layout *ret, struct tutti_error *err);
 void tt_export_layout_close(struct tt_export_layout *l);
 
 /* A run of n units in the input, output or scratch buffer. */
@@ -24,7 +25,8 @@ struct tt_export_place {
     char buf; /* 'i', 'o' or 's' */
     uint64_t at, n;
 };
-struct tt_export_place tt_export_place(const struct tt_export_layout *l, uint32_t rank, uint32_t buf, uint32_t chunk, uint32_t len);
+struct tt_export_place tt_export_place(const struct tt_export_layout *l, uint32_t rank,
+                                       uint32_t buf, uint32_t chunk, uint32_t len);
 /* Units of a rank's three buffers. */
 uint64_t tt_export_input_units(const struct tt_export_layout *l);
 uint64_t tt_export_output_units(const struct tt_export_layout *l);

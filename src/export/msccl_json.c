@@ -107,8 +107,10 @@ static tutti_status find_connections(struct plan *p, struct tutti_error *err)
         qsort(p->open.data, p->open.len, sizeof(struct connection), compare_connections);
     if (p->open.len <= CHANNELS_MAX)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-json: rank %u has %zu connections, a thread block takes at most %d channels",
-                   p->program.rank, p->open.len, CHANNELS_MAX);
+    return tt_fail(
+        err, TUTTI_ERR_REFUSED,
+        "msccl-json: rank %u has %zu connections, a thread block takes at most %d channels",
+        p->program.rank, p->open.len, CHANNELS_MAX);
 }
 
 static uint64_t connection_of(const struct plan *p, const struct tt_op *op)
@@ -262,7 +264,8 @@ static void local_buffer(struct plan *p, struct tt_export_place at)
 
 static void put_act(struct plan *p, const struct tt_act *a, uint64_t connection, uint64_t slot)
 {
-    const struct tt_export_place from = tt_export_place(&p->layout, p->program.rank, a->buf, a->chunk, a->len);
+    const struct tt_export_place from =
+        tt_export_place(&p->layout, p->program.rank, a->buf, a->chunk, a->len);
     begin_op(p, "put");
     member_text(p->w, "channel_type", p->type);
     list_of_one(p->w, "channel_ids", connection);
@@ -283,7 +286,8 @@ static void put_act(struct plan *p, const struct tt_act *a, uint64_t connection,
 }
 
 /* Writes to = from (copy), or to = with + from (re). */
-static void local_act(struct plan *p, struct tt_export_place to, const struct tt_export_place *with, struct tt_export_place from)
+static void local_act(struct plan *p, struct tt_export_place to, const struct tt_export_place *with,
+                      struct tt_export_place from)
 {
     begin_op(p, with ? "re" : "copy");
     tt_json_key(p->w, "src_buff");
@@ -304,7 +308,8 @@ static void local_act(struct plan *p, struct tt_export_place to, const struct tt
 
 /* The puts must read what earlier acts wrote: meet first. One signal for all of them, when all
  * threads are done. */
-static void write_send(struct plan *p, const struct tt_op *op, const struct tt_act *acts, uint32_t n, uint64_t number)
+static void write_send(struct plan *p, const struct tt_op *op, const struct tt_act *acts,
+                       uint32_t n, uint64_t number)
 {
     const uint64_t connection = connection_of(p, op);
     uint64_t slot = p->slot[p->program.partner[number]];
@@ -321,7 +326,8 @@ static void write_send(struct plan *p, const struct tt_op *op, const struct tt_a
     }
 }
 
-static void write_receive(struct plan *p, const struct tt_op *op, const struct tt_act *acts, uint32_t n, uint64_t number)
+static void write_receive(struct plan *p, const struct tt_op *op, const struct tt_act *acts,
+                          uint32_t n, uint64_t number)
 {
     const uint32_t rank = p->program.rank;
     uint64_t slot = p->slot[number];
@@ -329,9 +335,12 @@ static void write_receive(struct plan *p, const struct tt_op *op, const struct t
     p->stale = true;
     meet(p);
     for (uint32_t k = 0; k < n; k++) {
-        const struct tt_export_place to = tt_export_place(&p->layout, rank, acts[k].buf, acts[k].chunk, acts[k].len);
-        const struct tt_export_place own = tt_export_place(&p->layout, rank, acts[k].src, acts[k].chunk, acts[k].len);
-        local_act(p, to, acts[k].kind == TT_ACT_RECV_ADD ? &own : NULL, (struct tt_export_place){'s', slot, to.n});
+        const struct tt_export_place to =
+            tt_export_place(&p->layout, rank, acts[k].buf, acts[k].chunk, acts[k].len);
+        const struct tt_export_place own =
+            tt_export_place(&p->layout, rank, acts[k].src, acts[k].chunk, acts[k].len);
+        local_act(p, to, acts[k].kind == TT_ACT_RECV_ADD ? &own : NULL,
+                  (struct tt_export_place){'s', slot, to.n});
         slot += to.n;
     }
 }
@@ -339,10 +348,12 @@ static void write_receive(struct plan *p, const struct tt_op *op, const struct t
 static void write_local(struct plan *p, const struct tt_act *acts, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
-        const struct tt_export_place to = tt_export_place(&p->layout, p->program.rank, acts[k].buf, acts[k].chunk, acts[k].len);
+        const struct tt_export_place to =
+            tt_export_place(&p->layout, p->program.rank, acts[k].buf, acts[k].chunk, acts[k].len);
         meet(p);
-        local_act(p, to, acts[k].kind == TT_ACT_ADD ? &to : NULL,
-                  tt_export_place(&p->layout, p->program.rank, acts[k].src, acts[k].chunk, acts[k].len));
+        local_act(
+            p, to, acts[k].kind == TT_ACT_ADD ? &to : NULL,
+            tt_export_place(&p->layout, p->program.rank, acts[k].src, acts[k].chunk, acts[k].len));
     }
 }
 
@@ -439,8 +450,10 @@ static tutti_status write_rank(struct plan *p, struct tutti_error *err)
     tt_json_object_end(w);
     if (p->block <= SEMAPHORES_MAX)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-json: rank %u needs %u thread blocks of %d operations in a row, %d at most",
-                   p->program.rank, p->block + 1, OPS_MAX, SEMAPHORES_MAX + 1);
+    return tt_fail(
+        err, TUTTI_ERR_REFUSED,
+        "msccl-json: rank %u needs %u thread blocks of %d operations in a row, %d at most",
+        p->program.rank, p->block + 1, OPS_MAX, SEMAPHORES_MAX + 1);
 }
 
 static void write_head(struct plan *p)
@@ -463,11 +476,14 @@ static void write_head(struct plan *p)
         member_number(w, "max_message_size", p->o->max_bytes);
 }
 
-static tutti_status write_json(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out,
-                               struct tutti_error *err)
+static tutti_status write_json(const struct tt_sched *s, const struct tt_export_options *o,
+                               uint32_t rank, FILE *out, struct tutti_error *err)
 {
     struct tt_json_writer w;
-    struct plan p = {.o = o, .type = o->channel ? o->channel : "memory", .open = {.elem = sizeof(struct connection)}, .w = &w};
+    struct plan p = {.o = o,
+                     .type = o->channel ? o->channel : "memory",
+                     .open = {.elem = sizeof(struct connection)},
+                     .w = &w};
     assert(rank == 0);
     tutti_status st = tt_export_layout_open(&s->shape, "msccl-json", &p.layout, err);
     if (!st)

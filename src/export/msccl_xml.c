@@ -88,7 +88,8 @@ static uint32_t block_of(struct xml *x, const struct tt_op *op)
 /* Collects what operation i waits for in other blocks: for each block the latest step, since a
  * block runs in order. *e moves to the first edge of the next operation: edges are sorted by
  * `to`. */
-static tutti_status find_waits(struct xml *x, uint32_t i, uint32_t own, size_t *e, struct tutti_error *err)
+static tutti_status find_waits(struct xml *x, uint32_t i, uint32_t own, size_t *e,
+                               struct tutti_error *err)
 {
     x->waits.len = 0;
     for (; *e < x->program.edges.len; (*e)++) {
@@ -125,12 +126,14 @@ static bool push_step(struct xml *x, uint32_t block, const struct step *s)
     return tt_vec_push(&((struct block *)tt_vec_at(&x->blocks, block))->steps, s, 1);
 }
 
-static struct step step_of(const struct xml *x, const struct tt_act *a, uint32_t chunk, uint32_t len)
+static struct step step_of(const struct xml *x, const struct tt_act *a, uint32_t chunk,
+                           uint32_t len)
 {
     static const char *const types[] = {"s", "r", "rrc", "cpy", "re"};
     const uint32_t rank = x->program.rank;
     struct step s = {.type = types[a->kind],
-                     .from = tt_export_place(&x->layout, rank, a->kind == TT_ACT_SEND ? a->buf : a->src, chunk, len),
+                     .from = tt_export_place(&x->layout, rank,
+                                             a->kind == TT_ACT_SEND ? a->buf : a->src, chunk, len),
                      .to = tt_export_place(&x->layout, rank, a->buf, chunk, len),
                      .wait_block = -1,
                      .wait_step = -1};
@@ -148,7 +151,8 @@ static uint32_t fit(const struct xml *x, const struct tt_act *a, uint32_t chunk)
 }
 
 /* Adds the steps of one act. All waits but one go to nops before the first step. */
-static tutti_status add_act(struct xml *x, uint32_t block, const struct tt_act *a, struct tutti_error *err)
+static tutti_status add_act(struct xml *x, uint32_t block, const struct tt_act *a,
+                            struct tutti_error *err)
 {
     for (uint32_t chunk = a->chunk, len; chunk < a->chunk + a->len; chunk += len) {
         len = fit(x, a, chunk);
@@ -156,8 +160,10 @@ static tutti_status add_act(struct xml *x, uint32_t block, const struct tt_act *
         if (s.to.n == 0) /* a share of nothing: both ends skip it */
             continue;
         if (s.to.n > COUNT_MAX)
-            return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: a chunk is %llu units, a step takes at most %d (uneven shares)",
-                           (unsigned long long)s.to.n, COUNT_MAX);
+            return tt_fail(
+                err, TUTTI_ERR_REFUSED,
+                "msccl-xml: a chunk is %llu units, a step takes at most %d (uneven shares)",
+                (unsigned long long)s.to.n, COUNT_MAX);
         for (; x->waits.len > 1; x->waits.len--) {
             struct step nop = {.type = "nop"};
             await(x, &nop, tt_vec_at(&x->waits, x->waits.len - 1));
@@ -191,7 +197,8 @@ static tutti_status list_steps(struct xml *x, struct tutti_error *err)
         if (st)
             return st;
         const struct block *b = tt_vec_at(&x->blocks, block);
-        x->last[i] = (struct last){b->steps.len ? block : UINT32_MAX, b->steps.len ? (uint32_t)b->steps.len - 1 : 0};
+        x->last[i] = (struct last){b->steps.len ? block : UINT32_MAX,
+                                   b->steps.len ? (uint32_t)b->steps.len - 1 : 0};
         x->channels = sl->ops[i].channel >= x->channels ? sl->ops[i].channel + 1u : x->channels;
     }
     return TUTTI_OK;
@@ -201,26 +208,37 @@ static tutti_status list_steps(struct xml *x, struct tutti_error *err)
 static tutti_status check_limits(const struct xml *x, uint32_t instances, struct tutti_error *err)
 {
     const struct limits *l = x->limits;
-    const uint64_t scratch = tt_export_scratch_units(&x->layout) * instances, units = x->layout.units * instances;
+    const uint64_t scratch = tt_export_scratch_units(&x->layout) * instances,
+                   units = x->layout.units * instances;
     uint32_t per_channel[CHANNELS_MAX] = {0};
     if (x->channels * (uint64_t)instances > CHANNELS_MAX)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: %u channels of the schedule, %u instances: more than %d channels", x->channels,
-                       instances, CHANNELS_MAX);
+        return tt_fail(
+            err, TUTTI_ERR_REFUSED,
+            "msccl-xml: %u channels of the schedule, %u instances: more than %d channels",
+            x->channels, instances, CHANNELS_MAX);
     if (units > OFFSET_MAX || scratch > OFFSET_MAX)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: offsets of %llu units do not fit in 16 bits (fewer chunks or instances)",
-                       (unsigned long long)(units > scratch ? units : scratch));
+        return tt_fail(
+            err, TUTTI_ERR_REFUSED,
+            "msccl-xml: offsets of %llu units do not fit in 16 bits (fewer chunks or instances)",
+            (unsigned long long)(units > scratch ? units : scratch));
     if (x->blocks.len * instances > l->blocks)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: rank %u needs %zu thread blocks, %s takes at most %u", x->program.rank,
-                       x->blocks.len * instances, l->name, l->blocks);
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "msccl-xml: rank %u needs %zu thread blocks, %s takes at most %u",
+                       x->program.rank, x->blocks.len * instances, l->name, l->blocks);
     for (size_t i = 0; i < x->blocks.len; i++) {
         const struct block *b = tt_vec_at(&x->blocks, i);
         if (b->steps.len > l->steps)
-            return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: rank %u needs %zu steps in one thread block, %s takes at most %u%s",
-                           x->program.rank, b->steps.len, l->name, l->steps,
-                           l->steps < targets[0].steps && b->steps.len <= targets[0].steps ? " (target=msccl takes more)" : "");
+            return tt_fail(
+                err, TUTTI_ERR_REFUSED,
+                "msccl-xml: rank %u needs %zu steps in one thread block, %s takes at most %u%s",
+                x->program.rank, b->steps.len, l->name, l->steps,
+                l->steps < targets[0].steps && b->steps.len <= targets[0].steps
+                    ? " (target=msccl takes more)"
+                    : "");
         if (b->peer != LOCAL && ++per_channel[b->channel] > BLOCKS_PER_CHANNEL)
-            return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: rank %u has more than %d connections on a channel", x->program.rank,
-                           BLOCKS_PER_CHANNEL);
+            return tt_fail(err, TUTTI_ERR_REFUSED,
+                           "msccl-xml: rank %u has more than %d connections on a channel",
+                           x->program.rank, BLOCKS_PER_CHANNEL);
     }
     return TUTTI_OK;
 }
@@ -232,31 +250,42 @@ static uint64_t instance_base(const struct xml *x, char buf, uint32_t k)
 }
 
 /* Instances are copies: blocks and offsets are shifted. A nop has no place (to.buf is 0). */
-static void print_step(const struct xml *x, const struct step *s, size_t number, uint32_t instance, FILE *out)
+static void print_step(const struct xml *x, const struct step *s, size_t number, uint32_t instance,
+                       FILE *out)
 {
-    const int64_t block = s->wait_block < 0 ? -1 : s->wait_block + (int64_t)(instance * x->blocks.len);
+    const int64_t block =
+        s->wait_block < 0 ? -1 : s->wait_block + (int64_t)(instance * x->blocks.len);
     if (!s->to.buf) {
-        fprintf(out, "      <step s=\"%zu\" type=\"nop\" srcbuf=\"i\" srcoff=\"-1\" dstbuf=\"o\" dstoff=\"-1\" cnt=\"0\"", number);
+        fprintf(out,
+                "      <step s=\"%zu\" type=\"nop\" srcbuf=\"i\" srcoff=\"-1\" dstbuf=\"o\" "
+                "dstoff=\"-1\" cnt=\"0\"",
+                number);
     } else {
-        fprintf(out, "      <step s=\"%zu\" type=\"%s\" srcbuf=\"%c\" srcoff=\"%llu\" dstbuf=\"%c\" dstoff=\"%llu\" cnt=\"%llu\"", number,
-                s->type, s->from.buf, (unsigned long long)(s->from.at + instance_base(x, s->from.buf, instance)), s->to.buf,
-                (unsigned long long)(s->to.at + instance_base(x, s->to.buf, instance)), (unsigned long long)s->to.n);
+        fprintf(out,
+                "      <step s=\"%zu\" type=\"%s\" srcbuf=\"%c\" srcoff=\"%llu\" dstbuf=\"%c\" "
+                "dstoff=\"%llu\" cnt=\"%llu\"",
+                number, s->type, s->from.buf,
+                (unsigned long long)(s->from.at + instance_base(x, s->from.buf, instance)),
+                s->to.buf, (unsigned long long)(s->to.at + instance_base(x, s->to.buf, instance)),
+                (unsigned long long)s->to.n);
     }
-    fprintf(out, " depid=\"%lld\" deps=\"%lld\" hasdep=\"%d\"/>\n", (long long)block, (long long)s->wait_step, s->awaited);
+    fprintf(out, " depid=\"%lld\" deps=\"%lld\" hasdep=\"%d\"/>\n", (long long)block,
+            (long long)s->wait_step, s->awaited);
 }
 
 static void print_rank(const struct xml *x, uint32_t instances, FILE *out)
 {
-    fprintf(out, "  <gpu id=\"%u\" i_chunks=\"%llu\" o_chunks=\"%llu\" s_chunks=\"%llu\">\n", x->program.rank,
-            (unsigned long long)(tt_export_input_units(&x->layout) * instances),
+    fprintf(out, "  <gpu id=\"%u\" i_chunks=\"%llu\" o_chunks=\"%llu\" s_chunks=\"%llu\">\n",
+            x->program.rank, (unsigned long long)(tt_export_input_units(&x->layout) * instances),
             (unsigned long long)(tt_export_output_units(&x->layout) * instances),
             (unsigned long long)(tt_export_scratch_units(&x->layout) * instances));
     for (uint32_t k = 0; k < instances; k++)
         for (size_t i = 0; i < x->blocks.len; i++) {
             const struct block *b = tt_vec_at(&x->blocks, i);
             const long long peer = b->peer == LOCAL ? -1 : (long long)b->peer;
-            fprintf(out, "    <tb id=\"%zu\" send=\"%lld\" recv=\"%lld\" chan=\"%u\">\n", k * x->blocks.len + i, b->sends ? peer : -1,
-                    b->sends ? -1 : peer, b->channel + k * x->channels);
+            fprintf(out, "    <tb id=\"%zu\" send=\"%lld\" recv=\"%lld\" chan=\"%u\">\n",
+                    k * x->blocks.len + i, b->sends ? peer : -1, b->sends ? -1 : peer,
+                    b->channel + k * x->channels);
             for (size_t n = 0; n < b->steps.len; n++)
                 print_step(x, tt_vec_at(&b->steps, n), n, k, out);
             fprintf(out, "    </tb>\n");
@@ -298,11 +327,13 @@ static void print_head(const struct xml *x, uint32_t instances, FILE *out)
     fprintf(out, "<algo name=\"tutti-");
     tt_export_xml_text(s->algo, out);
     fprintf(out,
-            "\" proto=\"%s\" nchannels=\"%u\" nchunksperloop=\"%llu\" ngpus=\"%u\" coll=\"%s\" inplace=\"%d\" "
+            "\" proto=\"%s\" nchannels=\"%u\" nchunksperloop=\"%llu\" ngpus=\"%u\" coll=\"%s\" "
+            "inplace=\"%d\" "
             "outofplace=\"1\" minBytes=\"%llu\" maxBytes=\"%llu\">\n",
-            x->o->protocol ? x->o->protocol : "Simple", x->channels * instances, (unsigned long long)(x->layout.units * instances),
-            s->ranks, rccl && s->coll == TUTTI_REDUCE_SCATTER ? "reducescatter" : names[s->coll], both, (unsigned long long)x->o->min_bytes,
-            (unsigned long long)x->o->max_bytes);
+            x->o->protocol ? x->o->protocol : "Simple", x->channels * instances,
+            (unsigned long long)(x->layout.units * instances), s->ranks,
+            rccl && s->coll == TUTTI_REDUCE_SCATTER ? "reducescatter" : names[s->coll], both,
+            (unsigned long long)x->o->min_bytes, (unsigned long long)x->o->max_bytes);
 }
 
 static tutti_status prepare(struct xml *x, const struct tt_sched *s, struct tutti_error *err)
@@ -312,19 +343,24 @@ static tutti_status prepare(struct xml *x, const struct tt_sched *s, struct tutt
         if (tt_streq(targets[i].name, target))
             x->limits = &targets[i];
     if (!x->limits)
-        return tt_fail(err, TUTTI_ERR_ARG, "target=%.40s: msccl, azure or rccl is expected", target);
+        return tt_fail(err, TUTTI_ERR_ARG, "target=%.40s: msccl, azure or rccl is expected",
+                       target);
     if (x->o->instances > 1 && tt_sched_coll_has_owners(s->shape.coll))
-        return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: instances cut the vector, and %s gives each rank a block of it",
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "msccl-xml: instances cut the vector, and %s gives each rank a block of it",
                        tt_sched_coll_name(s->shape.coll));
     tutti_status st = tt_export_layout_open(&s->shape, "msccl-xml", &x->layout, err);
     return st ? st : tt_export_program_open(s, &x->program, err);
 }
 
-static tutti_status write_xml(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out,
-                              struct tutti_error *err)
+static tutti_status write_xml(const struct tt_sched *s, const struct tt_export_options *o,
+                              uint32_t rank, FILE *out, struct tutti_error *err)
 {
     const uint32_t instances = o->instances ? o->instances : 1;
-    struct xml x = {.o = o, .blocks = {.elem = sizeof(struct block)}, .waits = {.elem = sizeof(struct last)}, .channels = 1};
+    struct xml x = {.o = o,
+                    .blocks = {.elem = sizeof(struct block)},
+                    .waits = {.elem = sizeof(struct last)},
+                    .channels = 1};
     assert(rank == 0);
     tutti_status st = prepare(&x, s, err);
     if (!st)
@@ -346,7 +382,8 @@ static tutti_status write_xml(const struct tt_sched *s, const struct tt_export_o
 
 const struct tt_export_format tt_export_msccl_xml = {
     .name = "msccl-xml",
-    .desc = "MSCCL's XML, for GPUs by microsoft/msccl, Azure's executor and RCCL, and for ASTRA-sim's converter",
+    .desc = "MSCCL's XML, for GPUs by microsoft/msccl, Azure's executor and RCCL, and for "
+            "ASTRA-sim's converter",
     .options = "instances protocol target min_bytes max_bytes",
     .write = write_xml,
 };

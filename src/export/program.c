@@ -43,9 +43,11 @@ static bool collect_ends(const struct tt_sched *s, struct tt_vec *sends, struct 
         for (uint32_t i = 0; i < sl.nops; i++) {
             const struct tt_op *op = &sl.ops[i];
             const uint64_t number = tt_export_number(s, rank, i);
-            if (op->kind == TT_OP_SEND && !tt_vec_push(sends, &(struct end){rank, op->peer, op->channel, number}, 1))
+            if (op->kind == TT_OP_SEND &&
+                !tt_vec_push(sends, &(struct end){rank, op->peer, op->channel, number}, 1))
                 return false;
-            if (is_receive(op) && !tt_vec_push(receives, &(struct end){op->peer, rank, op->channel, number}, 1))
+            if (is_receive(op) &&
+                !tt_vec_push(receives, &(struct end){op->peer, rank, op->channel, number}, 1))
                 return false;
         }
     }
@@ -54,7 +56,8 @@ static bool collect_ends(const struct tt_sched *s, struct tt_vec *sends, struct 
 
 /* Pairs the i-th send with the i-th receive. Messages of one connection match in order, so that
  * both lists, sorted by connection and place, correspond. */
-static tutti_status pair_ends(struct tt_export_program *p, struct tt_vec *sends, struct tt_vec *receives, struct tutti_error *err)
+static tutti_status pair_ends(struct tt_export_program *p, struct tt_vec *sends,
+                              struct tt_vec *receives, struct tutti_error *err)
 {
     if (sends->len)
         qsort(sends->data, sends->len, sizeof(struct end), compare_ends);
@@ -67,8 +70,9 @@ static tutti_status pair_ends(struct tt_export_program *p, struct tt_vec *sends,
         if (!a || !b || a->src != b->src || a->dst != b->dst || a->channel != b->channel) {
             const struct end *e = a ? a : b;
             return tt_fail(err, TUTTI_ERR_INCORRECT,
-                           "rank %u and rank %u do not exchange the same number of messages on channel %u (tutti verify says more)", e->src,
-                           e->dst, e->channel);
+                           "rank %u and rank %u do not exchange the same number of messages on "
+                           "channel %u (tutti verify says more)",
+                           e->src, e->dst, e->channel);
         }
         p->partner[a->number] = b->number;
         p->partner[b->number] = a->number;
@@ -76,7 +80,8 @@ static tutti_status pair_ends(struct tt_export_program *p, struct tt_vec *sends,
     return TUTTI_OK;
 }
 
-tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_program *ret, struct tutti_error *err)
+tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_program *ret,
+                                    struct tutti_error *err)
 {
     struct tt_vec sends = {.elem = sizeof(struct end)}, receives = {.elem = sizeof(struct end)};
     *ret = (struct tt_export_program){.sched = s,
@@ -122,13 +127,16 @@ static int compare_runs(const void *a, const void *b)
 }
 
 /* Adds the ranges of one span as acts like `like`. */
-static tutti_status add_span(struct tt_vec *to, const struct tt_span *s, struct tt_act like, struct tutti_error *err)
+static tutti_status add_span(struct tt_vec *to, const struct tt_span *s, struct tt_act like,
+                             struct tutti_error *err)
 {
     for (uint32_t i = 0; i < s->reps; i++) {
         like.chunk = s->first + i * s->stride;
         like.len = s->len;
         if (to->len >= ACTS_MAX)
-            return tt_fail(err, TUTTI_ERR_LIMIT, "more than %d ranges of chunks at one rank: too much for a file", ACTS_MAX);
+            return tt_fail(err, TUTTI_ERR_LIMIT,
+                           "more than %d ranges of chunks at one rank: too much for a file",
+                           ACTS_MAX);
         if (!tt_vec_push(to, &like, 1))
             return tt_fail_memory(err, "acts");
     }
@@ -136,14 +144,18 @@ static tutti_status add_span(struct tt_vec *to, const struct tt_span *s, struct 
 }
 
 /* The runs of one end of a message, in rising order of chunks. */
-static tutti_status runs_of(const struct tt_slice *sl, const struct tt_op *op, struct tt_vec *ret, struct tutti_error *err)
+static tutti_status runs_of(const struct tt_slice *sl, const struct tt_op *op, struct tt_vec *ret,
+                            struct tutti_error *err)
 {
-    static const uint8_t kinds[] = {
-        [TT_OP_SEND] = TT_ACT_SEND, [TT_OP_RECV] = TT_ACT_RECV, [TT_OP_RECV_REDUCE] = TT_ACT_RECV_ADD, [TT_OP_COPY] = TT_ACT_COPY};
+    static const uint8_t kinds[] = {[TT_OP_SEND] = TT_ACT_SEND,
+                                    [TT_OP_RECV] = TT_ACT_RECV,
+                                    [TT_OP_RECV_REDUCE] = TT_ACT_RECV_ADD,
+                                    [TT_OP_COPY] = TT_ACT_COPY};
     ret->len = 0;
     for (uint32_t i = 0; i < op->nspans; i++) {
         const struct tt_span *s = &sl->spans[op->span + i];
-        tutti_status st = add_span(ret, s, (struct tt_act){.kind = kinds[op->kind], .buf = s->buf, .src = s->src}, err);
+        tutti_status st = add_span(
+            ret, s, (struct tt_act){.kind = kinds[op->kind], .buf = s->buf, .src = s->src}, err);
         if (st)
             return st;
     }
@@ -163,7 +175,8 @@ static tutti_status cut_runs(struct tt_export_program *p, uint32_t op, struct tu
         const struct tt_act *a = tt_vec_at(&p->mine, i), *b = tt_vec_at(&p->theirs, j);
         if (a->chunk + into_mine != b->chunk + into_theirs)
             break;
-        const uint32_t left = a->len - into_mine, right = b->len - into_theirs, len = left < right ? left : right;
+        const uint32_t left = a->len - into_mine, right = b->len - into_theirs,
+                       len = left < right ? left : right;
         struct tt_act cut = *a;
         cut.chunk = a->chunk + into_mine;
         cut.len = len;
@@ -179,8 +192,10 @@ static tutti_status cut_runs(struct tt_export_program *p, uint32_t op, struct tu
     }
     if (i == p->mine.len && j == p->theirs.len)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_INCORRECT, "rank %u, op %u: the other end of the message has other chunks (tutti verify says more)",
-                   p->rank, op);
+    return tt_fail(
+        err, TUTTI_ERR_INCORRECT,
+        "rank %u, op %u: the other end of the message has other chunks (tutti verify says more)",
+        p->rank, op);
 }
 
 /* The acts of a message's end on this rank; looks at the other end for the cuts only. */
@@ -231,10 +246,16 @@ static tutti_status reduce_acts(struct tt_export_program *p, uint32_t i, struct 
     const uint32_t first = first_operand(to, op->nspans);
     tutti_status st = TUTTI_OK;
     if (to[first].src != to->buf)
-        st = add_span(&p->acts, to, (struct tt_act){.kind = TT_ACT_COPY, .buf = to->buf, .src = to[first].src, .op = i}, err);
+        st = add_span(
+            &p->acts, to,
+            (struct tt_act){.kind = TT_ACT_COPY, .buf = to->buf, .src = to[first].src, .op = i},
+            err);
     for (uint32_t k = 1; !st && k < op->nspans; k++)
         if (k != first)
-            st = add_span(&p->acts, to, (struct tt_act){.kind = TT_ACT_ADD, .buf = to->buf, .src = to[k].src, .op = i}, err);
+            st = add_span(
+                &p->acts, to,
+                (struct tt_act){.kind = TT_ACT_ADD, .buf = to->buf, .src = to[k].src, .op = i},
+                err);
     return st;
 }
 
@@ -269,7 +290,8 @@ static tutti_status find_edges(struct tt_export_program *p, struct tutti_error *
     return TUTTI_OK;
 }
 
-tutti_status tt_export_program_rank(struct tt_export_program *p, uint32_t rank, struct tutti_error *err)
+tutti_status tt_export_program_rank(struct tt_export_program *p, uint32_t rank,
+                                    struct tutti_error *err)
 {
     p->rank = rank;
     p->slice = tt_sched_slice(p->sched, rank);

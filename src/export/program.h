@@ -41,12 +41,15 @@ struct tt_export_program {
 
 /* Matches the messages of a whole schedule. TUTTI_ERR_INCORRECT when one has no partner. p keeps
  * a pointer to s. */
-tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_program *ret, struct tutti_error *err);
+tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_program *ret,
+                                    struct tutti_error *err);
 /* Lists the acts and the waits of one rank, in place of those of the rank before. */
-tutti_status tt_export_program_rank(struct tt_export_program *p, uint32_t rank, struct tutti_error *err);
+tutti_status tt_export_program_rank(struct tt_export_program *p, uint32_t rank,
+                                    struct tutti_error *err);
 void tt_export_program_close(struct tt_export_program *p);
 
-static inline const struct tt_act *tt_export_acts(const struct tt_export_program *p, uint32_t op, uint32_t *ret_n)
+static inline const struct tt_act *tt_export_acts(const struct tt_export_program *p, uint32_t op,
+                                                  uint32_t *ret_n)
 {
     *ret_n = p->first_act[op + 1] - p->first_act[op];
     return (const struct tt_act *)p->acts.data + p->first_act[op];

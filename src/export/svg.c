@@ -14,9 +14,19 @@
 
 #include "export/export.h"
 
-enum { MESSAGES_MAX = 20000, LEFT = 70, TOP = 72, ROW = 44, COLUMN = 96, RIGHT = 30, BOTTOM = 40, WIDTH_MIN = 360 };
+enum {
+    MESSAGES_MAX = 20000,
+    LEFT = 70,
+    TOP = 72,
+    ROW = 44,
+    COLUMN = 96,
+    RIGHT = 30,
+    BOTTOM = 40,
+    WIDTH_MIN = 360
+};
 
-static const char *const colours[] = {"#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#7f7f7f"};
+static const char *const colours[] = {"#0072b2", "#e69f00", "#009e73", "#d55e00",
+                                      "#cc79a7", "#56b4e9", "#f0e442", "#7f7f7f"};
 
 static double x_of(uint32_t step)
 {
@@ -46,12 +56,14 @@ static void print_grid(const struct tt_sched *s, uint32_t columns, FILE *out)
 {
     const double end = x_of(columns);
     for (uint32_t r = 0; r < s->shape.ranks; r++) {
-        fprintf(out, "<text x=\"%d\" y=\"%.0f\" text-anchor=\"end\">rank %u</text>\n", LEFT - 12, y_of(r) + 4, r);
-        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\"/>\n", LEFT, y_of(r), end, y_of(r));
+        fprintf(out, "<text x=\"%d\" y=\"%.0f\" text-anchor=\"end\">rank %u</text>\n", LEFT - 12,
+                y_of(r) + 4, r);
+        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\"/>\n", LEFT,
+                y_of(r), end, y_of(r));
     }
     for (uint32_t t = 0; t < columns; t++)
-        fprintf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">step %u</text>\n", x_of(t) + COLUMN / 2.0,
-                y_of(s->shape.ranks - 1) + 30, t);
+        fprintf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">step %u</text>\n",
+                x_of(t) + COLUMN / 2.0, y_of(s->shape.ranks - 1) + 30, t);
 }
 
 /* An arrow for each message, with a tooltip. It ends 7 pixels before the receiver's row, where
@@ -68,10 +80,13 @@ static void print_messages(const struct tt_sched *s, const uint32_t *column, FIL
             const double x1 = x_of(column[op->step]) + 10, x2 = x1 + COLUMN - 22;
             const double y1 = y_of(r), y2 = y_of(op->peer), length = hypot(x2 - x1, y2 - y1);
             fprintf(out,
-                    "<path stroke=\"%s\" fill=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\" marker-end=\"url(#a%u)\"><title>rank %u to rank %u, "
+                    "<path stroke=\"%s\" fill=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\" "
+                    "marker-end=\"url(#a%u)\"><title>rank %u to rank %u, "
                     "chunk %u%s</title></path>\n",
-                    colours[span->first % countof(colours)], colours[span->first % countof(colours)], x1, y1, x2 - 7 * (x2 - x1) / length,
-                    y2 - 7 * (y2 - y1) / length, (unsigned)(span->first % countof(colours)), r, op->peer, span->first,
+                    colours[span->first % countof(colours)],
+                    colours[span->first % countof(colours)], x1, y1, x2 - 7 * (x2 - x1) / length,
+                    y2 - 7 * (y2 - y1) / length, (unsigned)(span->first % countof(colours)), r,
+                    op->peer, span->first,
                     tt_sched_span_chunks(span) > 1 || op->nspans > 1 ? " and more" : "");
         }
     }
@@ -79,33 +94,45 @@ static void print_messages(const struct tt_sched *s, const uint32_t *column, FIL
 
 static void print_head(const struct tt_sched *s, uint32_t columns, FILE *out)
 {
-    const double width = fmax(x_of(columns) + RIGHT, WIDTH_MIN), height = y_of(s->shape.ranks - 1) + BOTTOM;
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n",
+    const double width = fmax(x_of(columns) + RIGHT, WIDTH_MIN),
+                 height = y_of(s->shape.ranks - 1) + BOTTOM;
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+            "0 %.0f %.0f\" role=\"img\">\n",
             width, height, width, height);
     fprintf(out, "<title>%s by ", tt_sched_coll_name(s->shape.coll));
     tt_export_xml_text(s->shape.algo, out);
     fprintf(out, " on %u ranks</title>\n<style>\n", s->shape.ranks);
-    fprintf(out, "text{font:13px sans-serif;fill:#222}.grid{stroke:#bbb}path{stroke-width:2;fill-opacity:1}\n"
-                 "@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#555}}\n</style>\n<defs>\n");
+    fprintf(
+        out,
+        "text{font:13px "
+        "sans-serif;fill:#222}.grid{stroke:#bbb}path{stroke-width:2;fill-opacity:1}\n"
+        "@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#555}}\n</style>\n<defs>\n");
     for (unsigned i = 0; i < countof(colours); i++)
         fprintf(out,
-                "<marker id=\"a%u\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\" "
-                "markerUnits=\"userSpaceOnUse\"><path stroke=\"none\" fill=\"%s\" d=\"M0 0L8 4L0 8z\"/></marker>\n",
+                "<marker id=\"a%u\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"8\" "
+                "markerHeight=\"8\" orient=\"auto\" "
+                "markerUnits=\"userSpaceOnUse\"><path stroke=\"none\" fill=\"%s\" d=\"M0 0L8 4L0 "
+                "8z\"/></marker>\n",
                 i, colours[i]);
-    fprintf(out, "</defs>\n<text x=\"12\" y=\"24\" font-weight=\"bold\">%s by ", tt_sched_coll_name(s->shape.coll));
+    fprintf(out, "</defs>\n<text x=\"12\" y=\"24\" font-weight=\"bold\">%s by ",
+            tt_sched_coll_name(s->shape.coll));
     tt_export_xml_text(s->shape.algo, out);
-    fprintf(out, ": %u ranks, %u step%s</text>\n", s->shape.ranks, s->steps, s->steps == 1 ? "" : "s");
-    fprintf(out, "<text x=\"12\" y=\"44\">%u chunks; colour: first chunk of a message</text>\n", s->shape.chunks);
+    fprintf(out, ": %u ranks, %u step%s</text>\n", s->shape.ranks, s->steps,
+            s->steps == 1 ? "" : "s");
+    fprintf(out, "<text x=\"12\" y=\"44\">%u chunks; colour: first chunk of a message</text>\n",
+            s->shape.chunks);
 }
 
-static tutti_status write_svg(const struct tt_sched *s, const struct tt_export_options *o, uint32_t rank, FILE *out,
-                              struct tutti_error *err)
+static tutti_status write_svg(const struct tt_sched *s, const struct tt_export_options *o,
+                              uint32_t rank, FILE *out, struct tutti_error *err)
 {
     (void)o;
     assert(rank == 0);
     if (s->nops > MESSAGES_MAX)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "svg: %llu operations are too many for a drawing (at most %d)", (unsigned long long)s->nops,
-                       MESSAGES_MAX);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "svg: %llu operations are too many for a drawing (at most %d)",
+                       (unsigned long long)s->nops, MESSAGES_MAX);
     uint32_t *column = tt_zalloc((size_t)s->nsteps + 1, sizeof *column);
     if (!column)
         return tt_fail_memory(err, "columns");

@@ -5,11 +5,12 @@
 
 #include "export/export.h"
 
-extern const struct tt_export_format tt_export_msccl_xml, tt_export_msccl_json, tt_export_goal, tt_export_chakra, tt_export_dot,
-    tt_export_svg;
+extern const struct tt_export_format tt_export_msccl_xml, tt_export_msccl_json, tt_export_goal,
+    tt_export_chakra, tt_export_dot, tt_export_svg;
 
-static const struct tt_export_format *const formats[] = {&tt_export_msccl_xml, &tt_export_msccl_json, &tt_export_goal,
-                                                         &tt_export_chakra,    &tt_export_dot,        &tt_export_svg};
+static const struct tt_export_format *const formats[] = {
+    &tt_export_msccl_xml, &tt_export_msccl_json, &tt_export_goal,
+    &tt_export_chakra,    &tt_export_dot,        &tt_export_svg};
 
 const struct tt_export_format *tt_export_get(size_t i)
 {
@@ -27,7 +28,8 @@ const struct tt_export_format *tt_export_find(const char *name, struct tutti_err
         names[i] = formats[i]->name;
     }
     tt_near_matches(name, names, countof(names), near, sizeof near);
-    tt_fail(err, TUTTI_ERR_ARG, "unknown format '%.40s'%s%s (tutti export --list has all)", name, *near ? "; " : "", near);
+    tt_fail(err, TUTTI_ERR_ARG, "unknown format '%.40s'%s%s (tutti export --list has all)", name,
+            *near ? "; " : "", near);
     return NULL;
 }
 
@@ -41,7 +43,8 @@ static bool has_word(const char *words, const char *key, size_t len)
 }
 
 /* Parses an option whose value is one of a few words. */
-static tutti_status one_of(const char *option, const char *words, const char *value, const char **ret, struct tutti_error *err)
+static tutti_status one_of(const char *option, const char *words, const char *value,
+                           const char **ret, struct tutti_error *err)
 {
     if (!*value || !has_word(words, value, strlen(value)))
         return tt_fail(err, TUTTI_ERR_ARG, "option %.60s: one of %s is expected", option, words);
@@ -49,17 +52,19 @@ static tutti_status one_of(const char *option, const char *words, const char *va
     return TUTTI_OK;
 }
 
-static tutti_status number(const char *value, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+static tutti_status number(const char *value, uint64_t min, uint64_t max, uint64_t *ret,
+                           struct tutti_error *err)
 {
     return tt_parse_u64(value, min, max, ret, err);
 }
 
-tutti_status tt_export_option(const struct tt_export_format *f, const char *option, struct tt_export_options *o, struct tutti_error *err)
+tutti_status tt_export_option(const struct tt_export_format *f, const char *option,
+                              struct tt_export_options *o, struct tutti_error *err)
 {
     const size_t len = strcspn(option, "=");
     if (!option[len] || !has_word(f->options, option, len))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s has no option %.60s (key=value; it takes: %s)", f->name, option,
-                       *f->options ? f->options : "none");
+        return tt_fail(err, TUTTI_ERR_ARG, "%s has no option %.60s (key=value; it takes: %s)",
+                       f->name, option, *f->options ? f->options : "none");
     const char *value = option + len + 1;
     uint64_t n = 0;
     tutti_status st = TUTTI_OK;

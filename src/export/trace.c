@@ -10,14 +10,18 @@
 
 enum { NODES_MAX = 1 << 27 };
 
-tutti_status tt_export_trace_open(const struct tt_sched *s, struct tt_trace *ret, struct tutti_error *err)
+tutti_status tt_export_trace_open(const struct tt_sched *s, struct tt_trace *ret,
+                                  struct tutti_error *err)
 {
-    *ret = (struct tt_trace){.nodes = {.elem = sizeof(struct tt_node)}, .waits = {.elem = sizeof(uint64_t)}};
+    *ret = (struct tt_trace){.nodes = {.elem = sizeof(struct tt_node)},
+                             .waits = {.elem = sizeof(uint64_t)}};
     const uint64_t nodes = s->nops * s->shape.segments;
     if (nodes > NODES_MAX)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%llu operations in %u segments are too many for a trace (at most %d nodes)",
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%llu operations in %u segments are too many for a trace (at most %d nodes)",
                        (unsigned long long)s->nops, s->shape.segments, NODES_MAX);
-    tutti_status st = tt_sched_bind_make(&s->shape, s->shape.count, s->shape.dtype, &ret->bind, err);
+    tutti_status st =
+        tt_sched_bind_make(&s->shape, s->shape.count, s->shape.dtype, &ret->bind, err);
     if (!st)
         st = tt_export_program_open(s, &ret->program, err);
     if (st)
@@ -82,7 +86,8 @@ static tutti_status find_before(struct tt_trace *t, struct tutti_error *err)
     }
     qsort(all, n, sizeof *all, compare_messages);
     for (size_t k = 1; k < n; k++)
-        if (all[k].peer == all[k - 1].peer && all[k].channel == all[k - 1].channel && all[k].sends == all[k - 1].sends)
+        if (all[k].peer == all[k - 1].peer && all[k].channel == all[k - 1].channel &&
+            all[k].sends == all[k - 1].sends)
             t->before[all[k].op] = all[k - 1].op;
     free(all);
     return TUTTI_OK;
@@ -101,14 +106,16 @@ static uint64_t tag_of(const struct tt_trace *t, uint32_t i, uint32_t segment)
 {
     const struct tt_sched *s = t->program.sched;
     const struct tt_op *op = &t->program.slice.ops[i];
-    const uint64_t own = tt_export_number(s, t->program.rank, i), sent = op->kind == TT_OP_SEND ? own : t->program.partner[own];
+    const uint64_t own = tt_export_number(s, t->program.rank, i),
+                   sent = op->kind == TT_OP_SEND ? own : t->program.partner[own];
     const uint32_t sender = op->kind == TT_OP_SEND ? t->program.rank : op->peer;
     return (sent - tt_export_number(s, sender, 0)) * s->shape.segments + segment;
 }
 
 /* Adds the node of segment k of operation i, and for a receive that reduces the node of the
  * reduction. `done` then names the node after which the segment is done. */
-static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t first_edge, struct tutti_error *err)
+static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t first_edge,
+                              struct tutti_error *err)
 {
     const struct tt_op *op = &t->program.slice.ops[i];
     const uint32_t segments = t->program.sched->shape.segments;
@@ -138,7 +145,8 @@ static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t
         ok = ok && push_wait(t, &n, t->done[(uint64_t)before * segments + segments - 1]);
     ok = ok && tt_vec_push(&t->nodes, &n, 1);
     if (ok && op->kind == TT_OP_RECV_REDUCE) {
-        struct tt_node sum = {.kind = TT_NODE_COMPUTE, .bytes = n.bytes, .op = i, .segment = k, .wait = t->waits.len};
+        struct tt_node sum = {
+            .kind = TT_NODE_COMPUTE, .bytes = n.bytes, .op = i, .segment = k, .wait = t->waits.len};
         ok = push_wait(t, &sum, t->nodes.len - 1) && tt_vec_push(&t->nodes, &sum, 1);
     }
     t->done[(uint64_t)i * segments + k] = t->nodes.len - 1;
@@ -159,7 +167,9 @@ tutti_status tt_export_trace_rank(struct tt_trace *t, uint32_t rank, struct tutt
     st = find_before(t, err);
     size_t e = 0;
     for (uint32_t i = 0; !st && i < t->program.slice.nops; i++) {
-        for (; e < t->program.edges.len && ((struct tt_edge *)tt_vec_at(&t->program.edges, e))->to < i; e++)
+        for (; e < t->program.edges.len &&
+               ((struct tt_edge *)tt_vec_at(&t->program.edges, e))->to < i;
+             e++)
             ;
         for (uint32_t k = 0; !st && k < segments; k++)
             st = add_nodes(t, i, k, e, err);

@@ -30,7 +30,8 @@ struct tt_trace {
 };
 /* open: prepares for all ranks; rank: fills nodes and waits of one rank, in place of those
  * before. */
-tutti_status tt_export_trace_open(const struct tt_sched *s, struct tt_trace *ret, struct tutti_error *err);
+tutti_status tt_export_trace_open(const struct tt_sched *s, struct tt_trace *ret,
+                                  struct tutti_error *err);
 tutti_status tt_export_trace_rank(struct tt_trace *t, uint32_t rank, struct tutti_error *err);
 void tt_export_trace_close(struct tt_trace *t);
 #endif
