@@ -376,7 +376,7 @@ static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *before, *l = find_posted(pe->context, pe, &ev->tag, &before);
     bool whole = !(ev->tag.segment & LONG);
-    if ((whole && ev->bytes != ev->tag.fingerprint) || (!whole && ev->bytes)) {
+    if (whole ? ev->bytes != ev->tag.fingerprint || ev->bytes > TT_INLINE_MAX : ev->bytes != 0) {
         letter_protocol(pe);
         return true;
     }

@@ -145,7 +145,8 @@ bool tt_exec_resolve(const struct tt_engine *e, struct tt_xpeer *pe, const struc
         return false;
     memcpy(&ret->ref, ev->data, sizeof ret->ref);
     const struct tt_xref *r = &ret->ref;
-    if (r->kind == TT_XKIND_WINDOW && r->at <= tt_direct_stream_bytes(e->direct) &&
+    if (r->kind == TT_XKIND_WINDOW && r->slot < TT_XUNITS &&
+        r->at <= tt_direct_stream_bytes(e->direct) &&
         bytes <= tt_direct_stream_bytes(e->direct) - r->at)
         ret->data = (char *)tt_direct_stream(e->direct, place) + r->at;
     else if (r->kind == TT_XKIND_HEAP)

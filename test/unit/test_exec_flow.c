@@ -376,6 +376,20 @@ static void test_protocol(void **state)
     }
 }
 
+/* A short letter that is longer than short letters are, and than the stash has blocks for one. */
+static void test_long_envelope(void **state)
+{
+    const uint32_t bytes = 1 << 20;
+    struct tt_event ev = {
+        .kind = TT_EV_DATA, .peer = 1, .bytes = bytes, .tag = {.fingerprint = bytes, .channel = TT_XCH_LETTER}, .data = calloc(1, bytes)};
+    (void)state;
+    open_world(2, 1, 0);
+    world->held++; /* as if the transport had delivered it */
+    assert_true(tt_exec_letter_arrived(tt_exec_context_peer(contexts[0], 1), &ev));
+    assert_int_equal(tt_exec_engine_fault(engines[0])->kind, TT_FAULT_PROTOCOL);
+    close_world();
+}
+
 /* The same piece twice. */
 static void test_twice(void **state)
 {
@@ -503,8 +517,9 @@ int main(void)
         cmocka_unit_test(test_one_way),        cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_closed),         cmocka_unit_test(test_closed_while_waiting),
         cmocka_unit_test(test_protocol),       cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_barrier),        cmocka_unit_test(test_stats_late),
-        cmocka_unit_test(test_start_refusals), cmocka_unit_test(test_stats),
+        cmocka_unit_test(test_long_envelope),  cmocka_unit_test(test_barrier),
+        cmocka_unit_test(test_stats_late),     cmocka_unit_test(test_start_refusals),
+        cmocka_unit_test(test_stats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -485,6 +485,22 @@ static void test_quit(void **state)
     }
 }
 
+/* References come from a peer: one to a slot that no window has is not resolved. */
+static void test_bad_slot(void **state)
+{
+    struct team t = {.n = 2, .ref_bytes = 64};
+    (void)state;
+    team_open(&t);
+    struct tt_xpeer *pe = tt_exec_context_peer(t.context[0], 1);
+    for (unsigned slot = TT_XUNITS - 1; slot <= TT_XUNITS; slot++) {
+        struct tt_xref ref = {.kind = TT_XKIND_WINDOW, .slot = (uint8_t)slot};
+        struct tt_event ev = {.kind = TT_EV_DATA, .peer = 1, .bytes = sizeof ref, .data = &ref};
+        struct tt_xkept k;
+        assert_int_equal(tt_exec_resolve(t.engine[0], pe, &ev, 64, &k), slot < TT_XUNITS);
+    }
+    team_close(&t);
+}
+
 static void test_counting(void **state)
 {
     (void)state;
@@ -501,9 +517,10 @@ static void test_counting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting),  cmocka_unit_test(test_carried), cmocka_unit_test(test_knot), cmocka_unit_test(test_knot_beside),
-        cmocka_unit_test(test_fragments), cmocka_unit_test(test_moved),   cmocka_unit_test(test_quit), cmocka_unit_test(test_heap),
-        cmocka_unit_test(test_windows),   cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_counting),    cmocka_unit_test(test_carried),   cmocka_unit_test(test_knot),
+        cmocka_unit_test(test_knot_beside), cmocka_unit_test(test_fragments), cmocka_unit_test(test_moved),
+        cmocka_unit_test(test_quit),        cmocka_unit_test(test_heap),      cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_mixed),       cmocka_unit_test(test_bad_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
