@@ -229,7 +229,7 @@ class RawCommunicator:
         return None if handle is None else type(self)._adopt(handle)
 
     def shrink(self) -> Any:
-        """After a TuttiError: those that still live agree on who they are and get a new communicator, smaller than this
+        """After a tutti.Error: those that still live agree on who they are and get a new communicator, smaller than this
         one, which must be closed. Every rank that wants to go on calls it."""
         return type(self)._adopt(_lib.shrink_comm(self._open()))
 

@@ -229,7 +229,7 @@ static void say_culprit(const struct sup *s)
     if (s->job->least)
         fprintf(stderr, "; %u rank%s left, at least %u %s needed", well,
                 well == 1 ? " is" : "s are", s->job->least, s->job->least == 1 ? "is" : "are");
-    if (blamed < s->job->size && blamed != r)
+    if (blamed < s->job->size && blamed != r && !s->live[blamed].lost)
         fprintf(stderr, "; the ranks blame %s, which %s", name_rank(s, blamed, who),
                 s->live[blamed].ended ? "has ended without an error" : "is still running");
     fputc('\n', stderr);
