@@ -10,7 +10,11 @@ PREFIX ?= /usr/local
 
 .PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
 	check-exit coverage docs pictures lint fuzz faults bench bench-builds bench-flood bench-forest \
+<<<<<<< Updated upstream
 	bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-torch-latency bench-uneven soak \
+=======
+	bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak \
+>>>>>>> Stashed changes
 	install clean uninstall
 
 all: build
@@ -129,6 +133,8 @@ PREDICT ?= # options of bench/predict, e.g. --quick
 bench-predict: build
 	@bench/predict $(BUILD) $(PREDICT)
 
+bench-networks: build
+	@bench/networks $(BUILD) --seed $(SEED) --count $(COUNT)
 bench-forest: build
 	@$(BUILD)/bench/bench_forest
 

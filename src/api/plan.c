@@ -160,6 +160,12 @@ tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i,
     return TUTTI_OK;
 }
 
+double tutti_plan_flow_us(const struct tutti_plan *plan, size_t i)
+{
+    const struct tt_plan *p = must_see(plan, __func__);
+    return tt_api_us(i < p->ncandidates ? p->candidates[i].flow_ps : p->flow_ps);
+}
+
 /* Numbers of operations and chunks need a schedule; everything else the plan knows. */
 void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule,
                      struct tutti_plan_info *ret)

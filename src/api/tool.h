@@ -170,6 +170,9 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
                      struct tutti_plan_info *ret);
 /* Fills the last fields of info when the algorithm knows them. */
 void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info);
+/* The i-th candidate's time at flow level; 0: it was not simulated. i past the last: the
+ * winner's. The winner was chosen by these times where they are known. */
+double tutti_plan_flow_us(const struct tutti_plan *plan, size_t i);
 /* The numbers of operations and chunks of the plan's schedule. The schedule is built only when
  * they cannot be counted otherwise. */
 tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops,

@@ -5,6 +5,8 @@
  *     volume       how much must leave the ranks
  *     cut          how much must cross a cut
  *     partition    how much must pass between many parts
+ *     reduction    how much must be summed
+ *     overhead     how fast hosts can pass on messages
  *
  * Each kind is proved separately and holds for every schedule. The bounds are not added, because
  * no proof allows that. Rounding never helps a bound: capacities are rounded up, times down. */
@@ -98,7 +100,8 @@ static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct 
                                          struct tutti_error *) = {
         [TT_BOUND_LATENCY] = tt_bound_latency,     [TT_BOUND_ROUNDS] = tt_bound_rounds,
         [TT_BOUND_VOLUME] = tt_bound_volume,       [TT_BOUND_CUT] = tt_bound_cut,
-        [TT_BOUND_PARTITION] = tt_bound_partition,
+        [TT_BOUND_PARTITION] = tt_bound_partition, [TT_BOUND_REDUCTION] = tt_bound_reduction,
+        [TT_BOUND_OVERHEAD] = tt_bound_overhead,
     };
     if (!tt_bound_need_nothing(q))
         return kinds[b->kind](q, b, err);

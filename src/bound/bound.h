@@ -10,7 +10,9 @@
 
 #define TT_BOUND_LIST(X)  \
     X(LATENCY, "latency") \
-    X(ROUNDS, "rounds") X(VOLUME, "volume") X(CUT, "cut") X(PARTITION, "partition")
+    X(ROUNDS, "rounds")   \
+    X(VOLUME, "volume")   \
+    X(CUT, "cut") X(PARTITION, "partition") X(REDUCTION, "reduction") X(OVERHEAD, "overhead")
 enum tt_bound_kind {
 #define TT_BOUND_ENUM(id, name) TT_BOUND_##id,
     TT_BOUND_LIST(TT_BOUND_ENUM)
@@ -31,8 +33,11 @@ struct tt_bound {
      * ranks together) */
     uint32_t from, to;
     uint32_t rounds, ports; /* ROUNDS: how many, and the declared ports per rank */
-    uint64_t round_ps;      /* ROUNDS: the least latency of one round */
-    /* VOLUME: bytes that must leave (or enter) the ranks; CUT: bytes that must cross */
+    /* ROUNDS: the least latency of one round; OVERHEAD: that between two ranks */
+    uint64_t round_ps;
+    /* VOLUME: bytes that must leave (or enter) the ranks; CUT: bytes that must cross; REDUCTION:
+     * bytes of additions, of which `from` ranks can do less than they could sum, since they take
+     * in too little */
     double bytes;
     /* VOLUME: sum of egress (ingress); CUT: capacity of the cut in the limiting direction,
      * bytes/s, links rounded up */

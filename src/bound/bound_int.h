@@ -45,6 +45,13 @@ uint64_t tt_bound_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_r
 /* bytes that must leave all ranks together */
 uint64_t tt_bound_need_total(const struct tt_ask *q);
 
+/* some rank needs data of all ranks, or all ranks need data of one */
+bool tt_bound_need_spreads(const struct tt_ask *q);
+
+/* rounds.c: the least latency between two different ranks; 0: they are not joined */
+tutti_status tt_bound_least_latency(const struct tt_topo *t, uint64_t *ret_ps,
+                                    struct tutti_error *err);
+
 /* ---- one function per kind; b is zeroed but for kind and complete, and owns its side and part
  * ---- */
 tutti_status tt_bound_latency(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
@@ -53,6 +60,9 @@ tutti_status tt_bound_volume(const struct tt_ask *q, struct tt_bound *b, struct 
 tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b,
                                 struct tutti_error *err);
+tutti_status tt_bound_reduction(const struct tt_ask *q, struct tt_bound *b,
+                                struct tutti_error *err);
+tutti_status tt_bound_overhead(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 
 /* ---- cut.c and flow.c ---- */
 
@@ -92,4 +102,6 @@ void tt_bound_words_rounds(const struct tt_ask *q, struct tt_bound *b);
 void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb);
 void tt_bound_words_cut(const struct tt_ask *q, struct tt_bound *b);
 void tt_bound_words_partition(const struct tt_ask *q, struct tt_bound *b);
+void tt_bound_words_reduction(const struct tt_ask *q, struct tt_bound *b);
+void tt_bound_words_overhead(const struct tt_ask *q, struct tt_bound *b);
 #endif

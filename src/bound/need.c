@@ -43,6 +43,13 @@ bool tt_bound_need_root(const struct tt_ask *q)
     return tt_sched_coll_is_rooted(q->coll);
 }
 
+bool tt_bound_need_spreads(const struct tt_ask *q)
+{
+    bool blockwise =
+        q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
+    return !blockwise || tt_bound_need_all_blocks(q);
+}
+
 /* Any n of the p blocks have at least this many bytes: n times the least block, or the whole
  * less the most that the other blocks can have. */
 static uint64_t need_blocks(const struct tt_ask *q, uint32_t n)

@@ -92,9 +92,8 @@ static uint32_t region_of(struct regions *r, uint32_t v)
     return found;
 }
 
-/* *ret_ps is 0 if no link joins two regions. */
-static tutti_status least_latency(const struct tt_topo *t, uint64_t *ret_ps,
-                                  struct tutti_error *err)
+tutti_status tt_bound_least_latency(const struct tt_topo *t, uint64_t *ret_ps,
+                                    struct tutti_error *err)
 {
     struct regions r = {0};
     uint64_t least = UINT64_MAX;
@@ -127,15 +126,13 @@ static uint32_t count_rounds(uint32_t p, uint32_t k)
 
 tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
-    bool blockwise =
-        q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
-    if (!q->t->ports || (blockwise && !tt_bound_need_all_blocks(q))) {
+    if (!q->t->ports || !tt_bound_need_spreads(q)) {
         snprintf(b->text, sizeof(b->text), "%s",
                  q->t->ports ? "fewer elements than ranks: perhaps no block has to move"
                              : "no ports=k declared: a rank may use all its links at once");
         return TUTTI_OK;
     }
-    tutti_status st = least_latency(q->t, &b->round_ps, err);
+    tutti_status st = tt_bound_least_latency(q->t, &b->round_ps, err);
     if (st)
         return st;
     b->applies = true;

@@ -7,12 +7,12 @@
  *
  *     $ tutti explain --topo star:4@1Gbps,50us --size 1M
  *     bound 12.58 ms (volume): allreduce of 1 MiB: 6 MiB must leave the 4 ranks together ...
- *       algorithm              predicted   x bound  why
- *       direct                  12.78 ms     1.016  2 steps; latency 2%, links 98%; ...
- *     * halving-doubling        12.98 ms     1.032  4 steps; latency 3%, links 97%; ...
+ *       algorithm              predicted      at flow   x bound  why
+ *       direct                  12.78 ms     12.78 ms     1.016  2 steps; latency 2%, ...
+ *     * halving-doubling        12.98 ms     12.98 ms     1.032  4 steps; latency 3%, ...
  *
- * The winner is not always the first line: predictions within 2 % are ties, and among those the
- * candidate with the fewest messages wins. */
+ * Times at flow level decide where they are known. The winner is not always the fastest: times
+ * within 2 % are ties, and among those the candidate with the fewest messages wins. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -108,11 +108,16 @@ static void json_candidates(struct tutti_json *j, const struct tutti_plan *p)
         tutti_json_bool(j, "skipped", c.skipped);
         if (priced) {
             tutti_json_real(j, "predicted_us", c.predicted_us);
+            if (tutti_plan_flow_us(p, i) > 0)
+                tutti_json_real(j, "flow_us", tutti_plan_flow_us(p, i));
+            else
+                tutti_json_null(j, "flow_us");
             tutti_json_real(j, "ratio_to_bound", c.ratio_to_bound);
             tutti_json_u64(j, "segments", c.segments);
             tutti_json_u64(j, "steps", c.steps);
         } else {
             tutti_json_null(j, "predicted_us");
+            tutti_json_null(j, "flow_us");
             tutti_json_null(j, "ratio_to_bound");
         }
         tutti_json_string(j, "why", c.why);
@@ -137,6 +142,14 @@ static void json_envelope(struct tutti_json *j, const struct tutti_envelope_piec
     tutti_json_end(j);
 }
 
+/* What decided: a rule of the tuning file, times at flow level, or step times alone. */
+static const char *chosen_by(const struct tutti_plan *p)
+{
+    struct tutti_plan_info i;
+    tutti_plan_info(p, NULL, &i);
+    return i.from_tuning ? "tuning" : tutti_plan_flow_us(p, SIZE_MAX) > 0 ? "flow" : "step";
+}
+
 static void print_json(const struct explained *x)
 {
     struct tutti_plan_info i;
@@ -145,6 +158,11 @@ static void print_json(const struct explained *x)
     tutti_json_object(j, NULL);
     tutti_json_string(j, "winner", i.algo);
     tutti_json_real(j, "predicted_us", i.predicted_us);
+    tutti_json_string(j, "chosen_by", chosen_by(x->p));
+    if (tutti_plan_flow_us(x->p, SIZE_MAX) > 0)
+        tutti_json_real(j, "flow_us", tutti_plan_flow_us(x->p, SIZE_MAX));
+    else
+        tutti_json_null(j, "flow_us");
     tutti_json_real(j, "bound_us", i.bound_us);
     tutti_json_string(j, "bound_kind", i.bound_kind);
     tutti_json_string(j, "certificate", i.certificate);
@@ -158,51 +176,86 @@ static void print_json(const struct explained *x)
     tutti_json_close(j);
 }
 
+/* A candidate with its time at flow level, 0: unknown. */
+struct line {
+    struct tutti_candidate c;
+    double flow_us;
+};
+
+/* The time that counts for the choice. */
+static double line_us(const struct line *x)
+{
+    return x->flow_us > 0 ? x->flow_us : x->c.predicted_us;
+}
+
 /* Priced candidates by time, the others after them. qsort is not stable, but the others have no
  * order to keep. */
 static int by_time(const void *x, const void *y)
 {
-    const struct tutti_candidate *a = x, *b = y;
-    bool pa = !a->refused && !a->skipped, pb = !b->refused && !b->skipped;
+    const struct line *a = x, *b = y;
+    bool pa = !a->c.refused && !a->c.skipped, pb = !b->c.refused && !b->c.skipped;
     if (pa != pb)
         return pa ? -1 : 1;
-    if (!pa || a->predicted_us == b->predicted_us)
+    if (!pa || line_us(a) == line_us(b))
         return 0;
-    return a->predicted_us < b->predicted_us ? -1 : 1;
+    return line_us(a) < line_us(b) ? -1 : 1;
 }
 
-/* A table by predicted time, with * at the winner. 64 is far more than there are algorithms. */
+static void print_line(const struct line *x, const char *winner)
+{
+    const struct tutti_candidate *c = &x->c;
+    char t[64], f[64] = "-", ratio[32] = "-";
+    if (c->refused || c->skipped) {
+        printf("  %-19s %12s %12s %9s  %s\n", c->algo, c->refused ? "refused" : "skipped", "", "",
+               c->why);
+        return;
+    }
+    if (c->ratio_to_bound > 0)
+        snprintf(ratio, sizeof ratio, "%.3f", c->ratio_to_bound);
+    if (x->flow_us > 0)
+        tutti_format_us(x->flow_us, f, sizeof f);
+    printf("%c %-19s %12s %12s %9s  %s\n", strcmp(c->algo, winner) ? ' ' : '*', c->algo,
+           tutti_format_us(c->predicted_us, t, sizeof t), f, ratio, c->why);
+}
+
+/* A table by time, with * at the winner. 64 is far more than there are algorithms. */
 static void print_candidates(const struct tutti_plan *p, const char *winner)
 {
-    struct tutti_candidate all[64];
+    struct line all[64];
     size_t n = 0;
-    while (n < 64 && !tutti_plan_explain(p, n, &all[n], NULL))
-        n++;
+    for (; n < 64 && !tutti_plan_explain(p, n, &all[n].c, NULL); n++)
+        all[n].flow_us = tutti_plan_flow_us(p, n);
     qsort(all, n, sizeof all[0], by_time);
-    printf("  %-19s %12s %9s  %s\n", "algorithm", "predicted", "x bound", "why");
-    for (size_t i = 0; i < n; i++) {
-        char t[64], ratio[32] = "-";
-        const struct tutti_candidate *c = &all[i];
-        if (c->refused || c->skipped) {
-            printf("  %-19s %12s %9s  %s\n", c->algo, c->refused ? "refused" : "skipped", "",
-                   c->why);
-            continue;
-        }
-        if (c->ratio_to_bound > 0)
-            snprintf(ratio, sizeof ratio, "%.3f", c->ratio_to_bound);
-        printf("%c %-19s %12s %9s  %s\n", strcmp(c->algo, winner) ? ' ' : '*', c->algo,
-               tutti_format_us(c->predicted_us, t, sizeof t), ratio, c->why);
-    }
+    printf("  %-19s %12s %12s %9s  %s\n", "algorithm", "predicted", "at flow", "x bound", "why");
+    for (size_t i = 0; i < n; i++)
+        print_line(&all[i], winner);
 }
 
-/* Does any priced candidate have a lower predicted time? */
-static bool beaten(const struct tutti_plan *p, double predicted_us)
+/* Does any priced candidate have a lower time than the winner, whose time is `us`? */
+static bool beaten(const struct tutti_plan *p, double us)
 {
-    struct tutti_candidate c;
+    struct line x;
     bool lower = false;
-    for (size_t i = 0; !tutti_plan_explain(p, i, &c, NULL); i++)
-        lower |= !c.refused && !c.skipped && c.predicted_us < predicted_us;
+    for (size_t i = 0; !tutti_plan_explain(p, i, &x.c, NULL); i++) {
+        x.flow_us = tutti_plan_flow_us(p, i);
+        lower |= !x.c.refused && !x.c.skipped && line_us(&x) < us;
+    }
     return lower;
+}
+
+/* "winner: flex segments=128, predicted 217.7 ms; chosen by its 217.5 ms at flow level" */
+static void print_winner(const struct tutti_plan *p, const struct tutti_plan_info *i)
+{
+    char a[64], b[64];
+    double flow = tutti_plan_flow_us(p, SIZE_MAX);
+    printf("winner: %s%s%s%s, predicted %s", i->algo, *i->options ? " " : "", i->options,
+           i->from_tuning ? " (by the tuning file)" : "",
+           tutti_format_us(i->predicted_us, a, sizeof a));
+    if (flow > 0)
+        printf("; chosen by its %s at flow level", tutti_format_us(flow, b, sizeof b));
+    printf("\n");
+    if (!i->from_tuning && beaten(p, flow > 0 ? flow : i->predicted_us))
+        printf("times within 2 %% are ties: the winner of those has the fewest messages\n");
 }
 
 /* The bound, the candidates, the winner, and why a cheaper candidate may not have won. */
@@ -216,11 +269,7 @@ static void print_text(const struct explained *x)
     printf("bound %s (%s): %s\n", tutti_format_us(i.bound_us, a, sizeof a), i.bound_kind,
            i.certificate);
     print_candidates(p, i.algo);
-    printf("winner: %s%s%s%s, predicted %s\n", i.algo, *i.options ? " " : "", i.options,
-           i.from_tuning ? " (by the tuning file)" : "",
-           tutti_format_us(i.predicted_us, a, sizeof a));
-    if (!i.from_tuning && beaten(p, i.predicted_us))
-        printf("predictions within 2 %% are ties: the winner of those has the fewest messages\n");
+    print_winner(p, &i);
     if (x->before)
         print_before(x);
     cli_say_skipped(p, x->budget_ms);

@@ -23,6 +23,9 @@
 
 #include "comm/comm_int.h"
 
+/* Every rank plans, many of them on one core, so simulating candidates gets little. */
+enum { FLOW_MS = 20 };
+
 /* What rank 0 says about a plan. Sent between ranks. */
 struct note {
     int32_t status; /* of planning; after a failure only `why` is valid */
@@ -123,11 +126,19 @@ static bool synthesised(const struct tt_algo *al)
     return al->build || al->weighs;
 }
 
+/* The better prediction of the two. */
+static uint64_t predicted(const struct tt_plan *plan)
+{
+    return plan->flow_ps ? plan->flow_ps : plan->cost.time_ps;
+}
+
 static tutti_status plan_of(const struct tt_comm *c, const struct tt_ask *ask, struct tt_plan **ret,
                             struct tutti_error *err)
 {
-    struct tt_plan_options o = {
-        .reproducible = c->config.reproducible, .algo = ask->algo, .tuning = c->world->tuning};
+    struct tt_plan_options o = {.reproducible = c->config.reproducible,
+                                .algo = ask->algo,
+                                .flow_ms = FLOW_MS,
+                                .tuning = c->world->tuning};
     return tt_plan_make(c->topo, &ask->problem, &o, NULL, ret, err);
 }
 
@@ -161,9 +172,11 @@ static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *p
     a->algo = plan->algo;
     snprintf(a->name, sizeof a->name, "%s", plan->algo->name);
     a->options = plan->options;
-    a->predicted_ps = plan->cost.time_ps;
-    a->own_ps = tt_cost_own_memory(&plan->cost, c->topo,
-                                   plan->problem.count * tt_sched_dtype_bytes(plan->problem.dtype));
+    a->predicted_ps = predicted(plan);
+    a->own_ps = a->predicted_ps;
+    if (c->topo->memory.npoints)
+        a->own_ps = tt_cost_own_memory(
+            &plan->cost, c->topo, plan->problem.count * tt_sched_dtype_bytes(plan->problem.dtype));
     a->bound_ps = plan->bounds.time_ps;
     struct tt_algo_args args = args_of(c, a);
     tutti_status st = tt_algo_shape(a->algo, &args, &shape, err);
@@ -204,7 +217,7 @@ static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *a
     if (!st)
         st = tt_plan_schedule(plan, c->topo, ret, err);
     if (!st) {
-        n->predicted_ps = plan->cost.time_ps;
+        n->predicted_ps = predicted(plan);
         n->bound_ps = plan->bounds.time_ps;
         n->options = plan->options;
         n->origin = origin_of(ask, plan);
@@ -396,7 +409,7 @@ static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct no
     bool given = tt_comm_given_runs(c, ask);
     tutti_status st = given ? find_given(c, ask, n, &whole, err) : plan_of(c, ask, &plan, err);
     if (!st && !given)
-        n->predicted_ps = plan->cost.time_ps;
+        n->predicted_ps = predicted(plan);
     tt_sched_free(whole);
     tt_plan_free(plan);
     return st;

@@ -9,6 +9,8 @@
  * schedule again. */
 #include "cost/cost.h"
 
+#include <assert.h>
+
 #include "cost/load.h"
 
 uint64_t tt_cost_reduced(const struct tt_op *op, uint64_t bytes)
@@ -122,6 +124,12 @@ tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_top
     return st;
 }
 
+enum {
+    LEAST_BYTES = 64, /* of a segment of the largest chunk: what chunks are aligned to */
+    MOST = 4096,      /* no more segments are ever chosen */
+    FEWER = 1000,     /* fewer segments may take 1/FEWER longer */
+};
+
 /* The most elements of one chunk: more segments than that would be empty. */
 static uint64_t largest_chunk(const struct tt_bind *b)
 {
@@ -135,45 +143,79 @@ static uint64_t largest_chunk(const struct tt_bind *b)
     return most;
 }
 
+static uint64_t most_segments(const struct tt_bind *b, tutti_dtype dtype)
+{
+    uint64_t least = LEAST_BYTES / tt_sched_dtype_bytes(dtype), most = largest_chunk(b) / least;
+    return most < 1 ? 1 : most < MOST ? most : MOST;
+}
+
+tutti_status tt_cost_most_segments(const struct tt_sched *s, uint64_t count, tutti_dtype dtype,
+                                   uint32_t *ret, struct tutti_error *err)
+{
+    struct tt_bind b;
+    tutti_status st = tt_sched_bind_make(&s->shape, count, dtype, &b, err);
+    if (st)
+        return st;
+    *ret = (uint32_t)most_segments(&b, dtype);
+    tt_sched_bind_free(&b);
+    return TUTTI_OK;
+}
+
 /* A search for the best number of segments, k; `best` is its cost. */
 struct search {
     const struct tt_load *l;
     struct tt_cost best;
     uint64_t k, max;
+    struct tt_cost power[13]; /* of 1, 2, 4, ... segments, as far as they were priced */
 };
 
 /* Prices k segments and keeps the better; of equal times the smaller k. Values out of range are
  * skipped. */
-static tutti_status try_segments(struct search *x, uint64_t k, struct tutti_error *err)
+static tutti_status try_segments(struct search *x, uint64_t k, struct tt_cost *ret,
+                                 struct tutti_error *err)
 {
-    struct tt_cost c;
     if (k < 2 || k > x->max)
         return TUTTI_OK;
-    tutti_status st = tt_cost_waves_run(x->l, (uint32_t)k, &c, err);
+    tutti_status st = tt_cost_waves_run(x->l, (uint32_t)k, ret, err);
     if (st)
         return st;
-    if (c.time_ps < x->best.time_ps || (c.time_ps == x->best.time_ps && k < x->k)) {
-        x->best = c;
+    if (ret->time_ps < x->best.time_ps || (ret->time_ps == x->best.time_ps && k < x->k)) {
+        x->best = *ret;
         x->k = k;
     }
     return TUTTI_OK;
+}
+
+/* The smallest power of two that is nearly as good as the best number. */
+static void take_fewer(struct search *x)
+{
+    uint64_t enough = x->best.time_ps + x->best.time_ps / FEWER;
+    for (unsigned i = 0; UINT64_C(1) << i < x->k; i++)
+        if (x->power[i].time_ps <= enough) {
+            x->best = x->power[i];
+            x->k = UINT64_C(1) << i;
+            return;
+        }
 }
 
 /* Powers of two first, then 3/4 and 3/2 of the best one. */
 static tutti_status cost_search(const struct tt_load *l, uint64_t max, uint32_t *ret_k,
                                 struct tt_cost *ret, struct tutti_error *err)
 {
-    struct search x = {.l = l, .best = l->cost, .k = 1, .max = max};
+    struct search x = {.l = l, .best = l->cost, .k = 1, .max = max, .power[0] = l->cost};
+    struct tt_cost unused;
     tutti_status st = TUTTI_OK;
-    for (uint64_t k = 2; k <= max && !st; k *= 2)
-        st = try_segments(&x, k, err);
+    assert(max <= MOST);
+    for (unsigned i = 1; UINT64_C(1) << i <= max && !st; i++)
+        st = try_segments(&x, UINT64_C(1) << i, &x.power[i], err);
     uint64_t power = x.k;
     if (!st)
-        st = try_segments(&x, power / 4 * 3, err);
+        st = try_segments(&x, power / 4 * 3, &unused, err);
     if (!st)
-        st = try_segments(&x, power / 2 * 3, err);
+        st = try_segments(&x, power / 2 * 3, &unused, err);
     if (st)
         return st;
+    take_fewer(&x);
     *ret = x.best;
     *ret_k = (uint32_t)x.k;
     return TUTTI_OK;
@@ -207,7 +249,7 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
         st = tt_sched_bind_make(&s->shape, count, dtype, &b, err);
     if (st)
         return st;
-    uint64_t most = largest_chunk(&b);
+    uint64_t most = most_segments(&b, dtype);
     most = most < max ? most : max;
     st = cost_load(s, t, &b, symmetric, most > 1 && !t->memory.npoints, &l, err);
     if (!st && t->memory.npoints) {

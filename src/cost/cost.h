@@ -57,11 +57,17 @@ tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_top
                                uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
                                struct tutti_error *err);
 /* Finds the number of segments with the least time_ps for schedule s, and its cost: the best
- * power of two, or the better of 3/4 and 3/2 of it; at most `max` and the elements of the
- * largest chunk; the smallest of equals. s holds all ranks, or rank 0 as for tt_cost_symmetric. */
+ * power of two, or the better of 3/4 and 3/2 of it; at most `max` and tt_cost_most_segments. Of
+ * the powers of two that take at most 0.1 % longer the smallest is taken: every message costs a
+ * host something that a topology may not state, and without latency more segments are always
+ * faster. s holds all ranks, or rank 0 as for tt_cost_symmetric. */
 tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t,
                                    uint64_t count, tutti_dtype dtype, uint32_t max, uint32_t *ret_k,
                                    struct tt_cost *ret, struct tutti_error *err);
+/* The largest sensible number of segments: those of the largest chunk have 64 bytes at least, and
+ * there are 4096 at most. */
+tutti_status tt_cost_most_segments(const struct tt_sched *s, uint64_t count, tutti_dtype dtype,
+                                   uint32_t *ret, struct tutti_error *err);
 /* The number of segments that a schedule has in this memory if its largest chunk has so many
  * bytes and it is not a box. */
 uint32_t tt_cost_segments_of(const struct tt_sched *s, const struct tt_memory *m,

@@ -110,8 +110,9 @@ tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p,
     tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash,
                   (int)p->coll, p->ranks, p->root, p->count, (int)p->dtype, (int)p->redop,
                   p->ordered);
-    tt_str_printf(&b, "%d %" PRIu64 " %016" PRIx64 " %s %s", o->reproducible, o->budget_ms,
-                  tt_plan_tuning_hash(o->tuning), o->algo ? o->algo : "auto", options);
+    tt_str_printf(&b, "%d %" PRIu64 " %" PRIu64 " %016" PRIx64 " %s %s", o->reproducible,
+                  o->budget_ms, o->flow_ms, tt_plan_tuning_hash(o->tuning),
+                  o->algo ? o->algo : "auto", options);
     if (b.failed) {
         tt_str_free(&b);
         return tt_fail_memory(err, "plan key");

@@ -5,6 +5,7 @@
  *            sort jobs: home first, then by work
  *            price jobs while the budget lasts    -> priced, skipped, or refused
  *            search numbers of segments           -> with what is left of the budget
+ *            simulate the best at flow level      -> with a budget of its own (flow.c)
  *            take the least time, ties by messages
  *
  * An algorithm is at home on the kind of network that it was made for (`home` in its table
@@ -12,7 +13,7 @@
  * outcome therefore depends on the problem and the options alone, never on the speed of a
  * machine, so ranks that plan separately agree.
  *
- * The winner has the least time_ps. Predictions within 2 % of the least are ties, because the
+ * The winner has the least time: at flow level, or by steps where that is unknown. Predictions within 2 % of the least are ties, because the
  * model is not more precise than that. A tie goes to the fewest messages (each message costs a
  * host something that a topology may not state), then to the least time, then to table order. */
 #include "plan/plan_int.h"
@@ -62,6 +63,7 @@ static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing 
     plan->built = c->built;
     c->built = (struct tt_built){0}; /* the plan owns it now */
     plan->cost = c->cost;
+    plan->flow_ps = c->flow_ps;
     plan->ratio_to_bound = c->ratio_to_bound;
     return TUTTI_OK;
 }
@@ -366,6 +368,11 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
     return TUTTI_OK;
 }
 
+static uint64_t time_at(const struct tt_plan *plan, size_t i)
+{
+    return tt_plan_flow_estimate(&plan->candidates[i]);
+}
+
 /* Index of the fastest priced candidate; ncandidates when none was priced. */
 static size_t fastest(const struct tt_plan *plan)
 {
@@ -375,7 +382,7 @@ static size_t fastest(const struct tt_plan *plan)
         const struct tt_candidate *c = &plan->candidates[i];
         if (c->refused || c->skipped)
             continue;
-        if (best == plan->ncandidates || c->cost.time_ps < plan->candidates[best].cost.time_ps)
+        if (best == plan->ncandidates || tt_plan_flow_estimate(c) < time_at(plan, best))
             best = i;
     }
     return best;
@@ -413,16 +420,16 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
 static size_t best_of_ties(const struct tt_plan *plan, bool measured)
 {
     size_t best = fastest(plan);
-    uint64_t least = best < plan->ncandidates ? plan->candidates[best].cost.time_ps : 0;
+    uint64_t least = best < plan->ncandidates ? time_at(plan, best) : 0;
 
     if (measured)
         return best_in_order(plan, best);
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
-        if (c->refused || c->skipped || c->cost.time_ps - least > least / NEAR ||
+        if (c->refused || c->skipped || time_at(plan, i) - least > least / NEAR ||
             messages_of(c) > messages_of(b))
             continue;
-        if (messages_of(c) < messages_of(b) || c->cost.time_ps < b->cost.time_ps)
+        if (messages_of(c) < messages_of(b) || time_at(plan, i) < time_at(plan, best))
             best = i;
     }
     return best;
@@ -504,6 +511,8 @@ static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan
     if (st == TUTTI_OK)
         st = search_all(p, plan, jobs, n, spare, err);
     free(jobs);
+    if (st == TUTTI_OK && p->flow_ms != TT_PLAN_NO_FLOW && !p->args.topo->memory.npoints)
+        st = tt_plan_flow(p, plan, err);
     if (st != TUTTI_OK)
         return st;
     plan->winner = best_of_ties(plan, p->args.topo->memory.npoints > 0);
@@ -551,6 +560,7 @@ tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *
     p->watch = o->watch;
     p->watch_ctx = o->watch_ctx;
     p->budget_ms = o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS;
+    p->flow_ms = o->flow_ms ? o->flow_ms : p->budget_ms / 4;
     st = choose_choose(p, o, bytes, plan, err);
     for (size_t i = 0; i < plan->ncandidates; i++) /* free the schedules of the losers */
         tt_plan_built_free(&plan->candidates[i].built);

@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+enum { ENVELOPE_FLOW_MS = 50 };
+
 /* The winner at one size, as a range of that size only. `about` holds network, problem and
  * cache. */
 static tutti_status winner_at(const struct tt_pricing *about, const struct tt_plan_options *o,
@@ -20,6 +22,7 @@ static tutti_status winner_at(const struct tt_pricing *about, const struct tt_pl
 {
     struct tt_pricing pricing = *about;
     struct tt_problem sized = about->args.problem;
+    struct tt_plan_options here = *o;
     struct tt_plan plan = {0};
     uint64_t bytes;
     tutti_status st;
@@ -29,7 +32,9 @@ static tutti_status winner_at(const struct tt_pricing *about, const struct tt_pl
     if (st != TUTTI_OK)
         return st;
     pricing.args.problem = plan.problem;
-    st = tt_plan_choose(&pricing, o, bytes, &plan, err);
+    if (!here.flow_ms) /* many sizes share what one plan may use */
+        here.flow_ms = ENVELOPE_FLOW_MS;
+    st = tt_plan_choose(&pricing, &here, bytes, &plan, err);
     if (st == TUTTI_OK)
         *ret =
             (struct tt_envelope_piece){size, size, plan.algo, plan.cost.time_ps, plan.cost.time_ps};

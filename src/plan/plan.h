@@ -22,8 +22,9 @@ struct tt_candidate {
     const struct tt_algo *algo;
     bool refused, skipped;
     struct tt_cost cost;
-    /* The K that was priced: the best of 1, 2, 4, ... and of 3/4 and 3/2 of that, unless K was
-     * given or `why` says otherwise. */
+    uint64_t flow_ps; /* simulated at flow level; 0: not simulated (flow.c says when) */
+    /* The K that was priced: the best of 1, 2, 4, ... and of 3/4 and 3/2 of that, or better than
+     * that at flow level, unless K was given or `why` says otherwise. */
     uint32_t segments;
     double ratio_to_bound; /* 0 when the bound is 0 */
     /* Reason of refusal, or what determines its time: "latency 86%, link ... carries ...". */
@@ -35,6 +36,8 @@ struct tt_candidate {
  * means that its number of segments is being searched, which takes an unknown time. */
 typedef void tt_plan_watch(void *ctx, const char *algo, double done);
 
+#define TT_PLAN_NO_FLOW UINT64_MAX
+
 struct tt_plan_options {
     const char *algo;               /* NULL or "auto": choose */
     struct tt_options algo_options; /* for a named algorithm; segments=K also for auto */
@@ -44,6 +47,10 @@ struct tt_plan_options {
      * take up to 30 budgets. Beyond one budget it gets a cheap upper bound instead of the exact
      * price, and one segment instead of a search. */
     uint64_t budget_ms;
+    /* auto: work for simulating the best candidates at flow level, counted like the budget; 0: a
+     * quarter of budget_ms. TT_PLAN_NO_FLOW: choose by step times alone, as is always done for a
+     * shared-memory topology, whose times are measured. */
+    uint64_t flow_ms;
     const struct tt_tuning *tuning; /* for auto only; a named algorithm overrides it. May be NULL */
     tt_plan_watch *watch;           /* may be NULL */
     void *watch_ctx;
@@ -57,6 +64,7 @@ struct tt_plan {
     struct tt_cost cost;
     struct tt_bounds bounds;
     double ratio_to_bound;
+    uint64_t flow_ps; /* the winner's time at flow level; 0: not simulated */
     bool from_tuning, from_cache;
     /* In table order, with the winner; NULL for a named algorithm. When a tuning rule decided,
      * the others are skipped with that reason. */
@@ -98,8 +106,9 @@ tutti_status tt_plan_tuning_check(const struct tt_tuning *t, const struct tt_top
                                   bool reproducible, struct tutti_error *err);
 
 /* Chooses, or prices the named algorithm. auto never returns a candidate that is more than 2 %
- * slower than another priced one; within that it takes the fewest messages (of all ranks and
- * segments), then the least time, then table order. The caller frees the plan. */
+ * slower than another priced one, by times at flow level where they are known and step times
+ * elsewhere; within that it takes the fewest messages (of all ranks and segments), then the least
+ * time, then table order. The caller frees the plan. */
 tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p,
                           const struct tt_plan_options *o, struct tt_plan_cache *cache,
                           struct tt_plan **ret, struct tutti_error *err);

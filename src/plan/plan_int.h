@@ -13,7 +13,7 @@ struct tt_pricing {
     /* Problem, topology and the algorithm's options (auto: at most segments=K). */
     struct tt_algo_args args;
     bool reproducible;
-    uint64_t budget_ms;
+    uint64_t budget_ms, flow_ms;
     uint64_t bound_ps;
     struct tt_plan_cache *cache; /* of schedules; may be NULL */
     tt_plan_watch *watch;        /* may be NULL */
@@ -50,6 +50,20 @@ uint64_t tt_plan_price_hope(const struct tt_pricing *p, const struct tt_way *way
 uint64_t tt_plan_price_search_work(const struct tt_way *way, const struct tt_candidate *c);
 tutti_status tt_plan_price_search(const struct tt_pricing *p, struct tt_candidate *c,
                                   struct tutti_error *err);
+
+/* Prices s, the candidate's schedule of all ranks, with k segments, which become its number. */
+tutti_status tt_plan_price_again(const struct tt_pricing *p, const struct tt_sched *s, uint32_t k,
+                                 struct tt_candidate *c, struct tutti_error *err);
+
+/* ---- flow.c: candidates at flow level ---- */
+
+/* The time to choose by: at flow level if it is known, else the step time. */
+uint64_t tt_plan_flow_estimate(const struct tt_candidate *c);
+/* Simulates the priced candidates that may be the fastest, and tries other numbers of segments
+ * for the best, as far as p->flow_ms goes. Sets flow_ps, and cost, segments and why of those that
+ * got another number. */
+tutti_status tt_plan_flow(const struct tt_pricing *p, struct tt_plan *plan,
+                          struct tutti_error *err);
 
 /* ---- work.c ---- */
 

@@ -212,6 +212,19 @@ tutti_status tt_plan_price(const struct tt_pricing *p, const struct tt_way *way,
     return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
 }
 
+tutti_status tt_plan_price_again(const struct tt_pricing *p, const struct tt_sched *s, uint32_t k,
+                                 struct tt_candidate *c, struct tutti_error *err)
+{
+    const struct tt_problem *pr = &p->args.problem;
+    struct tt_candidate priced = *c;
+    struct tt_sched cut = *s; /* borrows everything; only the number of segments differs */
+    tutti_status st;
+
+    cut.shape.segments = priced.segments = k;
+    st = tt_cost_sched(&cut, p->args.topo, pr->count, pr->dtype, &priced.cost, err);
+    return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
+}
+
 uint64_t tt_plan_price_hope(const struct tt_pricing *p, const struct tt_way *way,
                             const struct tt_candidate *c)
 {

@@ -61,9 +61,9 @@ static void show_hosts(struct repro_report *r)
     static const char *const algos[][2] = {{"ring", NULL},
                                            {"direct", "segments=1"},
                                            {"flex", "shares=even"},
-                                           {"flex", "shares=branch"},
-                                           {"flex", NULL}};
-    const uint64_t bytes = 100 * MIB;
+                                           {"flex", "shares=branch,segments=16384"},
+                                           {"flex", "segments=16384"}};
+    const uint64_t bytes = 100 * MIB; /* the closed forms are limits of many segments */
     double worst = 0;
     repro_table(r, "hosts",
                 "Hosts of different sizes: time * NIC / bytes, no latency, ports inside 1000 times "

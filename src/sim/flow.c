@@ -301,6 +301,21 @@ static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* What has been done so far; the counters of all segments were set at the start. */
+static uint64_t flow_work(const struct tt_engine *e)
+{
+    return e->r->events + e->fluid.examined + (uint64_t)e->w->nops * e->w->segments / 8;
+}
+
+static tutti_status check_work(const struct tt_engine *e, struct tutti_error *err)
+{
+    uint64_t most = e->in->o->max_work;
+    if (!most || flow_work(e) <= most)
+        return TUTTI_OK;
+    return tt_fail(err, TUTTI_ERR_BUDGET, "simulating it takes more than %llu events",
+                   (unsigned long long)most);
+}
+
 /* Ends a moment: requests, ports and rates. What starts by that at the same time is a further
  * moment. */
 static void flow_settle(struct tt_engine *e)
@@ -325,6 +340,8 @@ static tutti_status flow_run(struct tt_engine *e, struct tutti_error *err)
             flow_handle(e, tt_sim_queue_pop(&e->q));
         flow_settle(e);
         st = trouble(e, err);
+        if (!st)
+            st = check_work(e, err);
         if (e->r->events < next)
             continue;
         next = e->r->events + PROGRESS_EVERY;
@@ -353,6 +370,7 @@ static void start_all(struct tt_engine *e)
 static void fill_report(const struct tt_engine *e)
 {
     struct tt_sim_report *r = e->r;
+    r->effort = flow_work(e);
     for (uint32_t i = 0; i < r->ranks; i++)
         r->time_ps = r->rank[i].end_ps > r->time_ps ? r->rank[i].end_ps : r->time_ps;
     for (uint32_t i = 0; i < r->ranks; i++) {

@@ -63,6 +63,7 @@ struct tt_fluid {
     uint32_t mark;       /* value of `mark` for what this computation reached; + 1: settled */
     uint32_t *active;    /* per directed link: flows on it */
     uint64_t *since;     /* per directed link: when the first of them came */
+    uint64_t examined;   /* flows looked at for rates so far, once per resource */
     bool failed, beyond; /* out of memory; a time beyond 2^62 ps */
 };
 tutti_status tt_sim_fluid_open(struct tt_fluid *f, const struct tt_sim_input *in,

@@ -63,6 +63,7 @@ static void reach_all(struct tt_fluid *f)
         reach_res(f, dirty[i]);
     for (size_t i = 0; i < f->near.len && !f->failed; i++) {
         struct tt_res *r = &f->res[((const uint32_t *)f->near.data)[i]];
+        f->examined += r->n;
         for (uint32_t k = 0; k < r->n; k++) {
             reach_flow(f, r->list[k].flow);
             r->weight += flow_at(f, r->list[k].flow)->weight;

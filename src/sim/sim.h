@@ -75,6 +75,10 @@ struct tt_sim_options {
     struct tt_sim_whatif whatif;
     struct tt_sim_packet packet;
     bool timeline; /* record the times of every message */
+    /* flow level: give up (TUTTI_ERR_BUDGET) when the work is more than this; 0: no limit. Work is
+     * counted in events and in flows examined for their rates, so every machine gives up at the
+     * same point. */
+    uint64_t max_work;
     /* may be NULL; returning false ends the simulation (TUTTI_ERR_ABORTED) */
     bool (*progress)(void *ctx, double fraction);
     void *progress_ctx;
@@ -116,6 +120,7 @@ struct tt_sim_report {
     /* messages: times segments; events: handled by the simulator (few if one rank stands for
      * all) */
     uint64_t messages, events;
+    uint64_t effort;         /* flow level: the work as counted for max_work */
     uint32_t nlinks2, ranks; /* lengths: directed links, ranks */
     struct tt_sim_link *links;
     struct tt_sim_rank *rank;

@@ -18,6 +18,8 @@
 #include "plan/plan.h"
 #include "sim/sim.h"
 
+enum { FLOW_MS = 20 }; /* of planning one size, when all are simulated anyway */
+
 /* One answer by (bytes, coll, carrier); carrier: the algorithm that the policy asked for. */
 struct price {
     uint64_t bytes, ps;
@@ -145,7 +147,7 @@ static tutti_status prices_ask(struct tt_prices *p, const char *algo, struct pri
                                  .ranks = p->t->ranks,
                                  .count = (x->bytes + 3) / 4,
                                  .dtype = TUTTI_F32};
-    struct tt_plan_options o = {.algo = algo};
+    struct tt_plan_options o = {.algo = algo, .flow_ms = p->flow ? FLOW_MS : TT_PLAN_NO_FLOW};
     struct tt_plan *plan = NULL;
     tutti_status st = tt_plan_make(p->t, &problem, &o, p->plans, &plan, err);
     if (st)

@@ -21,7 +21,7 @@ runs 0 explain --topo star:4@10Gbps,5us --size 16M --json --degrade 'link=rank 3
 json 'd["bound_us"] > d["as_described"]["bound_us"]'
 
 # A torus without a cable is the file without it.
-runs 0 topo torus:3x4@10Gbps --file
+runs 0 topo torus:4x4@10Gbps --file
 python3 - <<'PROGRAM' >cut.json
 import json
 d = json.load(open("out"))
@@ -30,18 +30,18 @@ print(json.dumps({k: d[k] for k in ("ranks", "links")}))
 PROGRAM
 runs 0 explain --topo cut.json --size 4M --json
 described=$(priced)
-runs 0 explain --topo torus:3x4@10Gbps --size 4M --down 'link=rank 0-rank 1' --json
+runs 0 explain --topo torus:4x4@10Gbps --size 4M --down 'link=rank 0-rank 1' --json
 [ "$(priced)" = "$described" ] || bad "a cable that is down is not priced as one that is not there"
 json 'd["as_described"]["winner"] == "bucket"'
-runs 0 explain --topo torus:3x4@10Gbps --size 4M --down 'link=rank 0-rank 1'
+runs 0 explain --topo torus:4x4@10Gbps --size 4M --down 'link=rank 0-rank 1'
 says 'without the what-if: bucket, predicted .*; with it [0-9.]+ times as long; bucket is refused then: .{10}'
-runs 0 explain --topo torus:3x4@10Gbps --size 4M --down 'link=rank 0-rank 1' --json
+runs 0 explain --topo torus:4x4@10Gbps --size 4M --down 'link=rank 0-rank 1' --json
 json 'd["as_described"]["winner_after_us"] is None and len(d["as_described"]["winner_after_why"]) > 10'
 runs 0 sim --topo cut.json --algo ring --size 1M --json
 cp out described.json
-runs 0 sim --topo torus:3x4@10Gbps --algo ring --size 1M --down 'link=rank 0-rank 1' --json
+runs 0 sim --topo torus:4x4@10Gbps --algo ring --size 1M --down 'link=rank 0-rank 1' --json
 json 'all(d[k] == json.load(open("described.json"))[k] for k in ("time_us", "bound_us", "messages"))'
-runs 0 sim --topo torus:3x4@10Gbps --algo ring --size 1M --down link=0 --level step
+runs 0 sim --topo torus:4x4@10Gbps --algo ring --size 1M --down link=0 --level step
 # Names that a file gives.
 echo '{"ranks": 3, "switches": 1, "names": ["ann", "bob", "eve", "hub"], "links": [[0, 3, "1Gbps"], [1, 3, "1Gbps"], [2, 3, "1Gbps"]]}' >named.json
 runs 0 explain --topo named.json --size 1M --slow rank=eve,factor=3 --degrade link=ann-hub,factor=2

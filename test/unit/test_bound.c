@@ -425,6 +425,48 @@ static void test_known_values(void **state)
     expect("full:4@1GB/s,1us", TUTTI_BROADCAST, 3 * s, TT_BOUND_CUT, s * ns);
 }
 
+/* Sums: (p-1)/p S gamma if links feed them; uneven links by the linear program of host.c, solved by hand. */
+static void test_reduction(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        tutti_coll coll;
+        double us;
+    } known[] = {
+        {"star:4@10Gbps,1us,2ns", TUTTI_ALLREDUCE, 1.5 * 1000},
+        {"star:4@10Gbps,1us,2ns", TUTTI_REDUCE, 1.5 * 1000},
+        {"star:4@10Gbps,1us,2ns", TUTTI_REDUCE_SCATTER, 1.5 * 1000},
+        {"star:4@10Gbps,1us,2ns", TUTTI_ALL_GATHER, 0},
+        {"star:4@10Gbps,1us", TUTTI_ALLREDUCE, 0},
+        /* rank 0 adds 0.25 GB/s, rank 1 what it takes in, 0.1 GB/s: 1 MB / 0.35 GB/s */
+        {"nics:10GB/s,0.1GB/s@10Gbps,0,4ns", TUTTI_ALLREDUCE, 2.8571428571e3},
+        {"nics:10GB/s,0.1GB/s@10Gbps,0,4ns", TUTTI_REDUCE, 2.8571428571e3},
+    };
+    for (size_t i = 0; i < countof(known); i++) {
+        struct tt_topo *t = topo(known[i].spec);
+        struct tt_bounds b = bounds(t, known[i].coll, 0, 1000000);
+        double us = (double)b.item[TT_BOUND_REDUCTION].time_ps / 1e6;
+        if (fabs(us - known[i].us) > 1e-6 * known[i].us)
+            fail_msg("%s: %.6f us, not %.6f: %s", known[i].spec, us, known[i].us, b.item[TT_BOUND_REDUCTION].text);
+        tt_bound_free(&b);
+        tt_topo_free(t);
+    }
+}
+
+/* Messages 2 us apart, 2 us under way: they arrive at 4, 6, 8 (from the first rank) and 8 (from the one that heard at 4). */
+static void test_overhead(void **state)
+{
+    (void)state;
+    const uint64_t us = 1000000;
+    expect("star:2,overhead=2us@1GB/s,1us", TUTTI_ALLREDUCE, 8, TT_BOUND_OVERHEAD, 4 * us);
+    expect("star:5,overhead=2us@1GB/s,1us", TUTTI_ALLREDUCE, 8, TT_BOUND_OVERHEAD, 8 * us);
+    expect("star:6,overhead=2us@1GB/s,1us", TUTTI_BROADCAST, 8, TT_BOUND_OVERHEAD, 10 * us);
+    expect("star:8,overhead=2us@1GB/s,0", TUTTI_BARRIER, 0, TT_BOUND_OVERHEAD, 6 * us);
+    expect("star:5,overhead=2us@1GB/s,1us", TUTTI_GATHER, 8, TT_BOUND_OVERHEAD, 0);
+    expect("star:5@1GB/s,1us", TUTTI_ALLREDUCE, 8, TT_BOUND_OVERHEAD, 0);
+}
+
 static void test_words(void **state)
 {
     (void)state;
@@ -547,7 +589,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_certificates), cmocka_unit_test(test_all_cuts),      cmocka_unit_test(test_complete_families),
-        cmocka_unit_test(test_known_values), cmocka_unit_test(test_words),         cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_known_values), cmocka_unit_test(test_reduction), cmocka_unit_test(test_overhead), cmocka_unit_test(test_words),         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_empty_blocks), cmocka_unit_test(test_bad_questions), cmocka_unit_test(test_large),
         cmocka_unit_test(test_long_line),
     };

@@ -114,7 +114,7 @@ static void test_prices(void **state)
         for (tutti_coll coll = TUTTI_ALLREDUCE; coll <= TUTTI_ALL_GATHER; coll++) {
             struct tt_plan *p = NULL;
             struct tt_problem problem = {.coll = coll, .ranks = 12, .count = sizes[i] / 4};
-            assert_int_equal(tt_plan_make(t, &problem, &(struct tt_plan_options){0}, NULL, &p, &err), TUTTI_OK);
+            assert_int_equal(tt_plan_make(t, &problem, &(struct tt_plan_options){.flow_ms = TT_PLAN_NO_FLOW}, NULL, &p, &err), TUTTI_OK);
             uint64_t got = c.cost(c.ctx, coll, TT_POLICY_AUTO, sizes[i]);
             assert_int_equal(got, p->cost.time_ps);
             assert_int_equal(got, c.cost(c.ctx, coll, TT_POLICY_AUTO, sizes[i]));
