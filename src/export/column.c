@@ -50,8 +50,10 @@ void tt_export_column_add(struct tt_column *c, int64_t v)
 /* n bytes (1 to 3) as four letters, filled up with '='. */
 static void put_letters(const unsigned char *b, size_t n, char out[4])
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint32_t v = (uint32_t)b[0] << 16 | (n > 1 ? (uint32_t)b[1] << 8 : 0) | (n > 2 ? b[2] : 0);
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint32_t v =
+        (uint32_t)b[0] << 16 | (n > 1 ? (uint32_t)b[1] << 8 : 0) | (n > 2 ? b[2] : 0);
     out[0] = letters[v >> 18 & 63];
     out[1] = letters[v >> 12 & 63];
     out[2] = n > 1 ? letters[v >> 6 & 63] : '=';

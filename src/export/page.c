@@ -35,7 +35,8 @@ FILE *tt_export_page_begin(FILE *out, const char *title)
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
             "style-src 'unsafe-inline'; script-src '%s'; base-uri 'none'; form-action 'none'\">\n",
             tt_export_page_policy);
-    fprintf(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+    fprintf(out,
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     tt_export_xml_text(title, out);
     fprintf(out, "</title>\n<style>\n");
     put_text(tt_export_page_style, out);

@@ -33,14 +33,16 @@ struct tt_page_fold {
     struct tt_link *link; /* the drawn cables: bandwidths added, ends are groups */
     bool folded;          /* false: every vertex is its own group */
 };
-tutti_status tt_export_fold_make(const struct tt_topo *t, struct tt_page_fold *ret, struct tutti_error *err);
+tutti_status tt_export_fold_make(const struct tt_topo *t, struct tt_page_fold *ret,
+                                 struct tutti_error *err);
 void tt_export_fold_free(struct tt_page_fold *f); /* accepts zeroed ones */
 
 /* Writes the network as an object: spec, kind, counts, dimensions, names, cables. */
-tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json_writer *w, struct tutti_error *err);
+tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json_writer *w,
+                                    struct tutti_error *err);
 /* Writes per-vertex values of the whole network for its groups: that of a group's first vertex. */
-tutti_status tt_export_page_vertices(const struct tt_page_fold *f, const uint32_t *value, struct tt_json_writer *w,
-                                     struct tutti_error *err);
+tutti_status tt_export_page_vertices(const struct tt_page_fold *f, const uint32_t *value,
+                                     struct tt_json_writer *w, struct tutti_error *err);
 
 /* A message as a simulation or a run had it. */
 struct tt_page_event {
@@ -57,7 +59,8 @@ struct tt_page_schedule {
     size_t nevents;
 };
 /* Writes the schedule and its times as an object. */
-tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt_json_writer *w, struct tutti_error *err);
+tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt_json_writer *w,
+                                     struct tutti_error *err);
 
 /* The page around the data: begin writes everything before it and returns a stream for the document,
  * on which markup is escaped (NULL: out of memory); end closes that stream and writes the rest. Write

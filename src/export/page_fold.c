@@ -52,7 +52,8 @@ static void fold_grid(struct tt_page_fold *f)
 }
 
 /* Consecutive vertices first..first+n-1 in at most `most` groups, numbered from `from`. */
-static uint32_t fold_run(struct tt_page_fold *f, uint32_t first, uint32_t n, uint32_t most, uint32_t from)
+static uint32_t fold_run(struct tt_page_fold *f, uint32_t first, uint32_t n, uint32_t most,
+                         uint32_t from)
 {
     const uint32_t each = n ? (n + most - 1) / most : 1;
     for (uint32_t i = 0; i < n; i++)
@@ -72,7 +73,9 @@ static int compare_cables(const void *a, const void *b)
 static uint32_t find_cable(const struct tt_page_fold *f, uint32_t a, uint32_t b)
 {
     const struct tt_link key = {.a = a, .b = b};
-    return (uint32_t)((struct tt_link *)bsearch(&key, f->link, f->cables, sizeof key, compare_cables) - f->link);
+    return (
+        uint32_t)((struct tt_link *)bsearch(&key, f->link, f->cables, sizeof key, compare_cables) -
+                  f->link);
 }
 
 /* Joins the cables of a folded network by the groups of their ends. */
@@ -121,9 +124,11 @@ static void keep_all(struct tt_page_fold *f)
     memcpy(f->dims, t->dims, sizeof f->dims);
 }
 
-tutti_status tt_export_fold_make(const struct tt_topo *t, struct tt_page_fold *ret, struct tutti_error *err)
+tutti_status tt_export_fold_make(const struct tt_topo *t, struct tt_page_fold *ret,
+                                 struct tutti_error *err)
 {
-    struct tt_page_fold f = {.t = t, .folded = t->ranks > TT_PAGE_RANKS || t->switches > TT_PAGE_RANKS};
+    struct tt_page_fold f = {.t = t,
+                             .folded = t->ranks > TT_PAGE_RANKS || t->switches > TT_PAGE_RANKS};
     f.group = tt_alloc((size_t)t->ranks + t->switches, sizeof *f.group);
     f.cable = tt_alloc((size_t)t->nlinks + 1, sizeof *f.cable);
     f.turned = tt_zalloc((size_t)t->nlinks + 1, sizeof *f.turned);
@@ -139,7 +144,8 @@ tutti_status tt_export_fold_make(const struct tt_topo *t, struct tt_page_fold *r
             fold_grid(&f);
         else
             f.rank_groups = fold_run(&f, 0, t->ranks, TT_PAGE_RANKS, 0);
-        f.groups = f.rank_groups + fold_run(&f, t->ranks, t->switches, TT_PAGE_RANKS, f.rank_groups);
+        f.groups =
+            f.rank_groups + fold_run(&f, t->ranks, t->switches, TT_PAGE_RANKS, f.rank_groups);
         join_cables(&f);
     }
     *ret = f;
@@ -161,7 +167,8 @@ static void write_names(const struct tt_page_fold *f, struct tt_json_writer *w)
 /* Bandwidths and latencies repeat: cables are given by the number of their class. */
 static bool same_class(const struct tt_link *x, const struct tt_link *y)
 {
-    return x->bw[0] == y->bw[0] && x->bw[1] == y->bw[1] && x->latency_ps == y->latency_ps && x->half == y->half;
+    return x->bw[0] == y->bw[0] && x->bw[1] == y->bw[1] && x->latency_ps == y->latency_ps &&
+           x->half == y->half;
 }
 
 /* Finds or adds the class of a cable; classes beyond 4,096 are not searched. */
@@ -230,7 +237,8 @@ static bool write_members(const struct tt_page_fold *f, struct tt_json_writer *w
     return tt_export_column_write(&c, w);
 }
 
-tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json_writer *w, struct tutti_error *err)
+tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json_writer *w,
+                                    struct tutti_error *err)
 {
     tt_json_object(w);
     tt_json_key(w, "spec");
@@ -255,7 +263,8 @@ tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json
     return ok ? TUTTI_OK : tt_fail_memory(err, "network of a page");
 }
 
-tutti_status tt_export_page_vertices(const struct tt_page_fold *f, const uint32_t *value, struct tt_json_writer *w, struct tutti_error *err)
+tutti_status tt_export_page_vertices(const struct tt_page_fold *f, const uint32_t *value,
+                                     struct tt_json_writer *w, struct tutti_error *err)
 {
     struct tt_column c = {0};
     uint32_t *first = tt_alloc((size_t)f->groups + 1, sizeof *first);

@@ -10,10 +10,12 @@
 #include "export/page_int.h"
 
 /* The route of a message: its own, or the topology's. links has room for the longest. */
-static tutti_status find_route(const struct tt_page_schedule *p, const struct tt_page_event *e, uint32_t *room, uint32_t cap,
-                               const uint32_t **ret, uint32_t *ret_n, struct tutti_error *err)
+static tutti_status find_route(const struct tt_page_schedule *p, const struct tt_page_event *e,
+                               uint32_t *room, uint32_t cap, const uint32_t **ret, uint32_t *ret_n,
+                               struct tutti_error *err)
 {
-    const struct tt_sched_route *own = p->s->nroutes ? tt_sched_route(p->s, e->src, e->dst, e->channel) : NULL;
+    const struct tt_sched_route *own =
+        p->s->nroutes ? tt_sched_route(p->s, e->src, e->dst, e->channel) : NULL;
     *ret = own ? own->links : room;
     if (own) {
         *ret_n = own->nlinks;
@@ -28,7 +30,8 @@ static bool same_way(const struct tt_page_event *a, const struct tt_page_event *
 }
 
 /* Events are sorted by connection. */
-tutti_status tt_export_page_routes(const struct tt_page_schedule *p, struct tt_json_writer *w, struct tutti_error *err)
+tutti_status tt_export_page_routes(const struct tt_page_schedule *p, struct tt_json_writer *w,
+                                   struct tutti_error *err)
 {
     enum { SRC, TO, CHANNEL, N, LINK, COLUMNS };
     static const char *const key[COLUMNS] = {"p_src", "p_to", "p_channel", "p_n", "p_link"};
@@ -61,9 +64,11 @@ tutti_status tt_export_page_routes(const struct tt_page_schedule *p, struct tt_j
 }
 
 /* Adds `bytes` that cross from start to end to the parts of the time that they touch. */
-static void add_use(double *use, const struct tt_page_schedule *p, const struct tt_page_event *e, double bytes)
+static void add_use(double *use, const struct tt_page_schedule *p, const struct tt_page_event *e,
+                    double bytes)
 {
-    const double part = (double)p->time_ps / TT_PAGE_PARTS, start = (double)e->start_ps, end = (double)e->end_ps;
+    const double part = (double)p->time_ps / TT_PAGE_PARTS, start = (double)e->start_ps,
+                 end = (double)e->end_ps;
     const double rate = end > start ? bytes / (end - start) : 0;
     for (int i = (int)(start / part); i < TT_PAGE_PARTS && i * part < end; i++)
         use[i] += rate * (fmin(end, (i + 1) * part) - fmax(start, i * part));
@@ -76,11 +81,16 @@ static void write_use(const struct tt_page_schedule *p, const double *use, struc
     for (uint32_t l = 0; l < 2 * f->cables; l++) {
         const double could = f->link[l / 2].bw[l & 1] * part_s;
         for (int i = 0; i < TT_PAGE_PARTS; i++)
-            tt_export_column_add(c, could > 0 ? (int64_t)fmin(1000, round(1000 * use[(size_t)l * TT_PAGE_PARTS + (size_t)i] / could)) : 0);
+            tt_export_column_add(
+                c, could > 0
+                       ? (int64_t)fmin(
+                             1000, round(1000 * use[(size_t)l * TT_PAGE_PARTS + (size_t)i] / could))
+                       : 0);
     }
 }
 
-tutti_status tt_export_page_use(const struct tt_page_schedule *p, struct tt_json_writer *w, struct tutti_error *err)
+tutti_status tt_export_page_use(const struct tt_page_schedule *p, struct tt_json_writer *w,
+                                struct tutti_error *err)
 {
     const struct tt_page_fold *f = p->fold;
     const uint32_t cap = tt_topo_max_route(f->t);
@@ -95,7 +105,9 @@ tutti_status tt_export_page_use(const struct tt_page_schedule *p, struct tt_json
         for (uint32_t k = 0; !st && k < n; k++) {
             const uint32_t cable = f->cable[links[k] / 2];
             if (cable != UINT32_MAX)
-                add_use(use + ((size_t)cable * 2 + ((links[k] & 1) ^ f->turned[links[k] / 2])) * TT_PAGE_PARTS, p, e, (double)e->bytes);
+                add_use(use + ((size_t)cable * 2 + ((links[k] & 1) ^ f->turned[links[k] / 2])) *
+                                  TT_PAGE_PARTS,
+                        p, e, (double)e->bytes);
         }
     }
     if (!st)

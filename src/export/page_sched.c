@@ -93,8 +93,11 @@ static void list_messages(struct work *x)
         for (uint32_t i = 0; i < sl.nops; i++) {
             const struct tt_op *op = &sl.ops[i];
             if (op->kind == TT_OP_SEND)
-                x->message[n++] = (struct message){
-                    .src = r, .dst = op->peer, .channel = op->channel, .step = op->step, .number = tt_export_number(s, r, i)};
+                x->message[n++] = (struct message){.src = r,
+                                                   .dst = op->peer,
+                                                   .channel = op->channel,
+                                                   .step = op->step,
+                                                   .number = tt_export_number(s, r, i)};
         }
     }
     assert(n == x->nmessages);
@@ -115,7 +118,9 @@ static tutti_status match_events(struct work *x, struct tutti_error *err)
     const struct tt_page_schedule *p = x->p;
     const uint32_t k = x->segments;
     if (p->nevents != x->nmessages * k)
-        return tt_fail(err, TUTTI_ERR_INCORRECT, "the times are of %zu messages, the schedule has %zu", p->nevents, x->nmessages * k);
+        return tt_fail(err, TUTTI_ERR_INCORRECT,
+                       "the times are of %zu messages, the schedule has %zu", p->nevents,
+                       x->nmessages * k);
     if (p->nevents)
         qsort(p->event, p->nevents, sizeof *p->event, compare_events);
     for (size_t i = 0, n; i < x->nmessages; i += n) {
@@ -126,9 +131,11 @@ static tutti_status match_events(struct work *x, struct tutti_error *err)
             m->first = (i + j) * k;
             for (uint32_t seg = 0; seg < k; seg++) {
                 const struct tt_page_event *e = &p->event[i * k + seg * n + j];
-                if (e->src != m->src || e->dst != m->dst || e->channel != m->channel || e->step != m->step)
-                    return tt_fail(err, TUTTI_ERR_INCORRECT, "rank %u: the message to rank %u in step %u has no time", m->src, m->dst,
-                                   m->step);
+                if (e->src != m->src || e->dst != m->dst || e->channel != m->channel ||
+                    e->step != m->step)
+                    return tt_fail(err, TUTTI_ERR_INCORRECT,
+                                   "rank %u: the message to rank %u in step %u has no time", m->src,
+                                   m->dst, m->step);
                 x->time[m->first + seg] = (struct span_ps){e->start_ps, e->end_ps};
             }
             m->start_ps = x->time[m->first].start;
@@ -154,7 +161,8 @@ static tutti_status collect_acts(struct work *x, bool *ret_many, struct tutti_er
             return st;
         for (uint32_t i = 0; i < x->program.slice.nops; i++)
             x->first_act[tt_export_number(s, r, i)] = x->acts.len + x->program.first_act[i];
-        if (x->program.acts.len && !tt_vec_push(&x->acts, x->program.acts.data, x->program.acts.len))
+        if (x->program.acts.len &&
+            !tt_vec_push(&x->acts, x->program.acts.data, x->program.acts.len))
             return tt_fail_memory(err, "operations");
         *ret_many = x->acts.len > RANGES_MAX;
     }
@@ -172,20 +180,23 @@ static bool write_column(struct tt_json_writer *w, const char *key, struct tt_co
 static bool write_messages(const struct work *x, struct tt_json_writer *w)
 {
     enum { SRC, DST, STEP, CHANNEL, N, FIRST, LEN, FROM, TO, ADD, COLUMNS };
-    static const char *const key[COLUMNS] = {"m_src", "m_to", "m_step", "m_channel", "m_n", "r_first", "r_len", "r_from", "r_buf", "r_add"};
+    static const char *const key[COLUMNS] = {"m_src",   "m_to",  "m_step", "m_channel", "m_n",
+                                             "r_first", "r_len", "r_from", "r_buf",     "r_add"};
     struct tt_column c[COLUMNS] = {0};
     const struct tt_act *acts = x->acts.data;
     bool ok = true;
     for (size_t i = 0; i < x->nmessages; i++) {
         const struct message *m = &x->message[i];
-        const uint64_t there = x->program.partner[m->number], n = x->first_act[m->number + 1] - x->first_act[m->number];
+        const uint64_t there = x->program.partner[m->number],
+                       n = x->first_act[m->number + 1] - x->first_act[m->number];
         tt_export_column_add(&c[SRC], m->src);
         tt_export_column_add(&c[DST], (int64_t)m->dst - m->src);
         tt_export_column_add(&c[STEP], m->step);
         tt_export_column_add(&c[CHANNEL], m->channel);
         tt_export_column_add(&c[N], (int64_t)n);
         for (uint64_t k = 0; k < n; k++) {
-            const struct tt_act *a = &acts[x->first_act[m->number] + k], *b = &acts[x->first_act[there] + k];
+            const struct tt_act *a = &acts[x->first_act[m->number] + k],
+                                *b = &acts[x->first_act[there] + k];
             assert(a->chunk == b->chunk && a->len == b->len);
             tt_export_column_add(&c[FIRST], a->chunk);
             tt_export_column_add(&c[LEN], a->len);
@@ -203,7 +214,8 @@ static bool write_messages(const struct work *x, struct tt_json_writer *w)
 static bool write_locals(const struct work *x, struct tt_json_writer *w)
 {
     enum { RANK, STEP, N, FIRST, LEN, BUF, SRC, ADD, COLUMNS };
-    static const char *const key[COLUMNS] = {"l_rank", "l_step", "l_n", "a_first", "a_len", "a_buf", "a_src", "a_add"};
+    static const char *const key[COLUMNS] = {"l_rank", "l_step", "l_n",   "a_first",
+                                             "a_len",  "a_buf",  "a_src", "a_add"};
     struct tt_column c[COLUMNS] = {0};
     const struct tt_sched *s = x->p->s;
     const struct tt_act *acts = x->acts.data;
@@ -294,7 +306,8 @@ static void work_free(struct work *x)
 }
 
 /* Everything message by message. *ret_many: too much for a page, and nothing was written. */
-static tutti_status write_all(struct work *x, struct tt_json_writer *w, bool *ret_many, struct tutti_error *err)
+static tutti_status write_all(struct work *x, struct tt_json_writer *w, bool *ret_many,
+                              struct tutti_error *err)
 {
     tutti_status st = tt_export_program_open(x->p->s, &x->program, err);
     if (!st)
@@ -316,10 +329,14 @@ static tutti_status write_all(struct work *x, struct tt_json_writer *w, bool *re
     return ok ? tt_export_page_routes(x->p, w, err) : tt_fail_memory(err, "data of a page");
 }
 
-tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt_json_writer *w, struct tutti_error *err)
+tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt_json_writer *w,
+                                     struct tutti_error *err)
 {
     const struct tt_shape *s = &p->s->shape;
-    struct work x = {.p = p, .acts = {.elem = sizeof(struct tt_act)}, .segments = s->segments, .nmessages = count_messages(p->s)};
+    struct work x = {.p = p,
+                     .acts = {.elem = sizeof(struct tt_act)},
+                     .segments = s->segments,
+                     .nmessages = count_messages(p->s)};
     bool many = p->fold->folded || x.nmessages > TT_PAGE_MOVES;
     tutti_status st = TUTTI_OK;
     tt_json_object(w);

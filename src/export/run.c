@@ -23,7 +23,8 @@ static tutti_status read_number(struct reader *x, const char *what, uint64_t max
     if (st)
         return st;
     if (t.i < 0 || (uint64_t)t.i > max)
-        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE, "\"%s\" must be from 0 to %llu", what, (unsigned long long)max);
+        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE, "\"%s\" must be from 0 to %llu", what,
+                            (unsigned long long)max);
     *ret = (uint64_t)t.i;
     return TUTTI_OK;
 }
@@ -36,7 +37,8 @@ static tutti_status read_time(struct reader *x, const char *what, uint64_t *ret)
     if (st)
         return st;
     if ((t.kind != TT_JSON_INT && t.kind != TT_JSON_REAL) || !(t.d >= 0 && t.d <= 1e12))
-        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE, "\"%s\" must be microseconds from 0 to 1e12", what);
+        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE,
+                            "\"%s\" must be microseconds from 0 to 1e12", what);
     *ret = (uint64_t)llround(t.d * 1e3);
     return TUTTI_OK;
 }
@@ -71,7 +73,8 @@ static tutti_status read_text(struct reader *x, char *ret, size_t cap)
     struct tt_json_token t;
     tutti_status st = tt_json_expect(x->json, TT_JSON_STRING, &t, x->err);
     if (!st && t.len >= cap)
-        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE, "a text of %zu bytes is too long", t.len);
+        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE, "a text of %zu bytes is too long",
+                            t.len);
     if (!st)
         memcpy(ret, t.text, t.len + 1);
     return st;
@@ -120,7 +123,8 @@ static tutti_status read_plan(struct reader *x)
         if (!end)
             continue;
         if (x->run->plans.len >= TT_RECORD_PLANS)
-            return tt_json_fail(x->json, x->err, TUTTI_ERR_LIMIT, "more than %d plans", TT_RECORD_PLANS);
+            return tt_json_fail(x->json, x->err, TUTTI_ERR_LIMIT, "more than %d plans",
+                                TT_RECORD_PLANS);
         return tt_vec_push(&x->run->plans, &p, 1) ? TUTTI_OK : tt_fail_memory(x->err, "plans");
     }
 }
@@ -212,13 +216,15 @@ static tutti_status keep_event(struct reader *x, struct raw *r)
     if (r->phase != 'X' || r->kind < 0)
         return TUTTI_OK;
     if (r->e.rank >= run->ranks || (r->e.peer >= run->ranks && r->e.peer != UINT32_MAX))
-        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE, "an event of rank %u with peer %u, but there are %u ranks", r->e.rank,
+        return tt_json_fail(x->json, x->err, TUTTI_ERR_RANGE,
+                            "an event of rank %u with peer %u, but there are %u ranks", r->e.rank,
                             r->e.peer, run->ranks);
     if (run->events.len >= EVENTS_MAX)
         return tt_json_fail(x->json, x->err, TUTTI_ERR_LIMIT, "more than %d events", EVENTS_MAX);
     const int coll = r->kind == TT_RECORD_CALL ? tt_sched_coll_find(r->name) : 0;
     if (coll < 0)
-        return tt_json_fail(x->json, x->err, TUTTI_ERR_PARSE, "no collective is called '%.40s'", r->name);
+        return tt_json_fail(x->json, x->err, TUTTI_ERR_PARSE, "no collective is called '%.40s'",
+                            r->name);
     r->e.kind = (uint8_t)r->kind;
     r->e.coll = (uint8_t)coll;
     return tt_vec_push(&run->events, &r->e, 1) ? TUTTI_OK : tt_fail_memory(x->err, "events");
@@ -311,9 +317,11 @@ static tutti_status read_document(struct reader *x)
     return st ? st : tt_json_expect(x->json, TT_JSON_END, &t, x->err);
 }
 
-tutti_status tt_export_run_read(FILE *in, const char *name, struct tt_run *ret, struct tutti_error *err)
+tutti_status tt_export_run_read(FILE *in, const char *name, struct tt_run *ret,
+                                struct tutti_error *err)
 {
-    struct tt_run run = {.events = {.elem = sizeof(struct tt_run_event)}, .plans = {.elem = sizeof(struct tt_record_plan)}};
+    struct tt_run run = {.events = {.elem = sizeof(struct tt_run_event)},
+                         .plans = {.elem = sizeof(struct tt_record_plan)}};
     struct reader x = {.run = &run, .err = err};
     tutti_status st = tt_json_open_file(in, name, &x.json, err);
     if (!st)
@@ -333,7 +341,8 @@ void tt_export_run_free(struct tt_run *r)
     *r = (struct tt_run){0};
 }
 
-tutti_status tt_export_run_write(const struct tt_run *r, struct tt_json_writer *w, struct tutti_error *err)
+tutti_status tt_export_run_write(const struct tt_run *r, struct tt_json_writer *w,
+                                 struct tutti_error *err)
 {
     enum { KIND, RANK, START, LENGTH, BYTES, PEER, COMM, SEQ, MESSAGE, PIECE, PLAN, COLL, COLUMNS };
     static const char *const key[COLUMNS] = {"kind", "rank", "start",   "length", "bytes", "peer",

@@ -27,9 +27,11 @@ struct tt_run {
     uint64_t topo_from, topo_to;
 };
 /* The caller frees *ret with tt_export_run_free. TUTTI_ERR_PARSE when it is no trace of ours. */
-tutti_status tt_export_run_read(FILE *in, const char *name, struct tt_run *ret, struct tutti_error *err);
+tutti_status tt_export_run_read(FILE *in, const char *name, struct tt_run *ret,
+                                struct tutti_error *err);
 void tt_export_run_free(struct tt_run *r); /* accepts zeroed ones */
 /* Writes the events as an object of lists. Pieces are left out when there are more events than a
  * page holds. */
-tutti_status tt_export_run_write(const struct tt_run *r, struct tt_json_writer *w, struct tutti_error *err);
+tutti_status tt_export_run_write(const struct tt_run *r, struct tt_json_writer *w,
+                                 struct tutti_error *err);
 #endif
