@@ -81,7 +81,8 @@ void tt_api_memory_drop(struct tt_comm *c);
 
 /* The writer under a document, for a value that the caller writes at once and whole. */
 struct tt_json_writer;
-struct tt_json_writer *tt_api_json_value(struct tutti_json *j, const char *key);
+struct tt_json_writer *tt_api_json_value(struct tutti_json *j, const char *key,
+                                         const char *function);
 
 /* Picoseconds to the microseconds of the public interface. */
 double tt_api_us(uint64_t ps);

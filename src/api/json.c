@@ -87,9 +87,10 @@ void tutti_json_end(struct tutti_json *j)
         tt_json_object_end(&document->w);
 }
 
-struct tt_json_writer *tt_api_json_value(struct tutti_json *j, const char *key)
+struct tt_json_writer *tt_api_json_value(struct tutti_json *j, const char *key,
+                                         const char *function)
 {
-    return &json_next(j, key, __func__)->w;
+    return &json_next(j, key, function)->w;
 }
 
 void tutti_json_string(struct tutti_json *j, const char *key, const char *value)

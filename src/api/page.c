@@ -25,7 +25,7 @@ tutti_status tutti_json_network(struct tutti_json *j, const char *key,
 {
     struct tt_page_fold f;
     const struct api_topo *t = api_find(TOPO, topo, err);
-    struct tt_json_writer *w = tt_api_json_value(j, key);
+    struct tt_json_writer *w = tt_api_json_value(j, key, __func__);
     tutti_status st = t ? tt_export_fold_make(t->t, &f, err) : TUTTI_ERR_ARG;
     if (st) {
         tt_json_null(w);
@@ -42,8 +42,10 @@ tutti_status tutti_json_vertices(struct tutti_json *j, const char *key,
 {
     struct tt_page_fold f;
     const struct api_topo *t = api_find(TOPO, topo, err);
-    struct tt_json_writer *w = tt_api_json_value(j, key);
-    tutti_status st = t ? tt_export_fold_make(t->t, &f, err) : TUTTI_ERR_ARG;
+    struct tt_json_writer *w = tt_api_json_value(j, key, __func__);
+    tutti_status st = t ? api_given(err, "value", value) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_export_fold_make(t->t, &f, err);
     if (st) {
         tt_json_null(w);
         return st;
@@ -87,9 +89,10 @@ tutti_status tutti_json_simulated(struct tutti_json *j, const char *key,
     struct tutti_sim_info info;
     const struct tt_sched *s = api_find(SCHEDULE, schedule, err);
     const struct api_topo *t = s ? api_find(TOPO, topo, err) : NULL;
-    struct tt_json_writer *w = tt_api_json_value(j, key);
+    struct tt_json_writer *w = tt_api_json_value(j, key, __func__);
     struct tt_page_schedule p = {.s = s, .fold = &f};
-    tutti_status st = t ? api_given(err, "sim", sim, "problem", problem) : TUTTI_ERR_ARG;
+    bool all = t && api_find(SIM, sim, err);
+    tutti_status st = all ? api_given(err, "problem", problem) : TUTTI_ERR_ARG;
     if (!st)
         st = copy_events(sim, &p.event, &p.nevents, err);
     if (!st)

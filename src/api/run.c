@@ -17,7 +17,7 @@ struct api_run {
 bool tutti_run_is(const char *path)
 {
     char head[128] = "";
-    FILE *in = tt_streq(path, "-") ? NULL : fopen(path, "r");
+    FILE *in = !path || tt_streq(path, "-") ? NULL : fopen(path, "r");
     if (!in)
         return false;
     size_t n = fread(head, 1, sizeof head - 1, in);
@@ -117,7 +117,7 @@ tutti_status tutti_run_topo(const struct tutti_run *run, struct tutti_topo **ret
 {
     const struct api_run *x = api_find(RUN, run, err);
     struct tt_topo *t = NULL;
-    if (!x)
+    if (!x || api_given(err, "ret", ret))
         return TUTTI_ERR_ARG;
     uint64_t from = x->r.topo_from, to = x->r.topo_to;
     if (to <= from || to - from > TOPO_MAX)
@@ -137,7 +137,7 @@ tutti_status tutti_json_run(struct tutti_json *j, const char *key, const struct 
                             struct tutti_error *err)
 {
     const struct api_run *x = api_find(RUN, run, err);
-    struct tt_json_writer *w = tt_api_json_value(j, key);
+    struct tt_json_writer *w = tt_api_json_value(j, key, __func__);
     if (!x) {
         tt_json_null(w);
         return TUTTI_ERR_ARG;

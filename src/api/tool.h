@@ -635,7 +635,7 @@ void tutti_json_close(struct tutti_json *j); /* ends the document and frees */
 
 /* ---- traces of runs (TUTTI_TRACE) ---- */
 struct tutti_run;
-/* Is this file a trace, by its first bytes? False when it cannot be read, and for "-". */
+/* Is this file a trace, by its first bytes? False when it cannot be read, and for "-" and NULL. */
 bool tutti_run_is(const char *path);
 tutti_status tutti_run_read(const char *path, struct tutti_run **ret, struct tutti_error *err);
 void tutti_run_free(struct tutti_run *run); /* accepts NULL */
