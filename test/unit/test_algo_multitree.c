@@ -467,9 +467,12 @@ static void test_auto(void **state)
         assert_int_equal(tt_plan_make(t, &p, &o, NULL, &plan, NULL), TUTTI_OK);
         if (wins(plan) != cases[i].wins)
             fail_msg("%s: %s", cases[i].spec, plan->algo->name);
-        for (size_t k = 0; k < plan->ncandidates; k++)
-            assert_true(plan->candidates[k].refused || plan->candidates[k].skipped ||
-                        plan->candidates[k].cost.time_ps * 51 / 50 >= plan->cost.time_ps);
+        uint64_t least = plan->flow_ps ? plan->flow_ps : plan->cost.time_ps;
+        for (size_t k = 0; k < plan->ncandidates; k++) {
+            const struct tt_candidate *c = &plan->candidates[k];
+            uint64_t time_ps = c->flow_ps ? c->flow_ps : c->cost.time_ps;
+            assert_true(c->refused || c->skipped || time_ps * 51 / 50 >= least);
+        }
         tt_plan_free(plan);
         tt_topo_free(t);
     }
