@@ -10,11 +10,8 @@ PREFIX ?= /usr/local
 
 .PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
 	check-exit coverage docs pictures lint fuzz faults bench bench-builds bench-flood bench-forest \
-<<<<<<< Updated upstream
-	bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-torch-latency bench-uneven soak \
-=======
-	bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak \
->>>>>>> Stashed changes
+	bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch \
+	bench-torch-latency bench-uneven soak \
 	install clean uninstall
 
 all: build
