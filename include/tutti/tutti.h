@@ -129,7 +129,8 @@ struct tutti_candidate {
     /* it does not apply, is too large, or its time is too long to compute; see `why` */
     bool refused;
     bool skipped; /* not priced: the planning budget would not suffice, or a tuning rule decided */
-    double predicted_us;   /* when neither refused nor skipped */
+    /* by steps, when neither refused nor skipped; the choice itself may rest on simulated times */
+    double predicted_us;
     double ratio_to_bound; /* 0: the bound is 0 */
     uint32_t segments;
     uint32_t steps;
@@ -258,21 +259,21 @@ uint32_t tutti_comm_size(const struct tutti_comm *comm);
  * 0: this rank is in none, and *ret_comm is set to NULL. */
 tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
                               struct tutti_comm **ret_comm, struct tutti_error *err);
-/* After a failure: the ranks that still live agree on who they are, whoever has failed (rank 0 too),
- * and open a new communicator in the order of their ranks. Every rank that wants to go on calls it,
- * after a call on comm has returned an error; comm is of no further use and must be closed. Ranks
- * that die meanwhile are left out too. Plans are made anew for the new number of ranks; a topology
- * and plan files that were given to tutti_comm_open are not used any more, since they were for
- * another number.
+/* After a failure: the ranks that still live agree on who they are, whoever has failed (rank 0
+ * too), and open a new communicator in the order of their ranks. Every rank that wants to go on
+ * calls it, after a call on comm has returned an error; comm is of no further use and must be
+ * closed. Ranks that die meanwhile are left out too. Plans are made anew for the new number of
+ * ranks; a topology and plan files that were given to tutti_comm_open are not used any more, since
+ * they were for another number.
  *
  * A rank that the error calls dead, stuck or unreachable is not waited for; any other that does not
- * call it within the timeout is left out, and is told so when it comes. The ranks that call it go on
- * if all others have ended (nobody listens at their address any more), or if they are more than half
- * of comm, or half of it with rank 0. So of a network that fell in two at most one part goes on; the
- * ranks of the other return TUTTI_ERR_TIMEOUT. TUTTI_ERR_PEER: the others went on without this rank.
- * Waits for three times the timeout and two seconds at most, and as long again for each further rank
- * that dies meanwhile; after the death of a process only for ranks that have yet to make the call.
- * Not for communicators from a split, and not with transport mpi. */
+ * call it within the timeout is left out, and is told so when it comes. The ranks that call it go
+ * on if all others have ended (nobody listens at their address any more), or if they are more than
+ * half of comm, or half of it with rank 0. So of a network that fell in two at most one part goes
+ * on; the ranks of the other return TUTTI_ERR_TIMEOUT. TUTTI_ERR_PEER: the others went on without
+ * this rank. Waits for three times the timeout and two seconds at most, and as long again for each
+ * further rank that dies meanwhile; after the death of a process only for ranks that have yet to
+ * make the call. Not for communicators from a split, and not with transport mpi. */
 tutti_status tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **ret_comm,
                                struct tutti_error *err);
 /* How many times the members of the job had changed when this communicator was opened: 0 for the

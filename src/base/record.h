@@ -1,8 +1,8 @@
 /* record.h - what a process does while it runs, for TUTTI_TRACE: a ring of events of fixed size.
  *
  * All memory is made when the record is opened. Any thread notes events: a place is taken with one
- * atomic addition. When the ring is full the oldest events are overwritten, so that the end of a run
- * is kept. Events are read when nothing is noted any more. */
+ * atomic addition. When the ring is full the oldest events are overwritten, so that the end of a
+ * run is kept. Events are read when nothing is noted any more. */
 #ifndef TT_RECORD_H
 #define TT_RECORD_H
 

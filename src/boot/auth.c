@@ -116,8 +116,8 @@ static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
     return g->job == t->job && g->encrypt == (t->pair != NULL);
 }
 
-/* A rank of a job that went before greets this one by the rank it had there, and is answered as that
- * rank (porter.c tells it what became of its job). */
+/* A rank of a job that went before greets this one by the rank it had there, and is answered as
+ * that rank (porter.c tells it what became of its job). */
 static struct tt_trust as_greeted(const struct tt_shake *s, const struct tt_trust *t)
 {
     struct tt_trust as = *t;

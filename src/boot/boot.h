@@ -134,7 +134,8 @@ struct tt_boot_heirs {
     const uint32_t *members; /* their ranks until now, ascending; the new rank is the index */
     uint32_t n, me;
     uint64_t job; /* the new job's id */
-    /* What a rank of the old job is told that asks later, on a link of role TT_ROLE_ROLL; copied. */
+    /* What a rank of the old job is told that asks later, on a link of role TT_ROLE_ROLL; copied.
+     */
     const void *word;
     size_t word_bytes;
 };

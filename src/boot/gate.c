@@ -115,12 +115,11 @@ static void serve_one(struct tt_gate *g, struct tt_shake *s, struct tt_arrival *
         return;
     if (end == TT_SHAKE_DONE || end == TT_SHAKE_KEY) {
         struct tt_arrival *a = &ret[(*n)++];
-        *a = (struct tt_arrival){
-            .fd = -1,
-            .rank = s->peer.from,
-            .role = s->peer.role,
-            .job = s->peer.job,
-            .from_be = s->from_be};
+        *a = (struct tt_arrival){.fd = -1,
+                                 .rank = s->peer.from,
+                                 .role = s->peer.role,
+                                 .job = s->peer.job,
+                                 .from_be = s->from_be};
         if (end == TT_SHAKE_DONE) {
             tt_boot_shake_answer(s, &g->trust, a->answer);
             a->keys = s->keys;

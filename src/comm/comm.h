@@ -15,10 +15,10 @@
  * communicator (one lock, which twins share); two threads must not race to start requests, since
  * the order must be the same on all ranks.
  *
- * Failure: every wait has a deadline. The watch (watch/watch.h) has a thread and a control connection to
- * rank 0. When a rank dies, stops, is cut off, is late or calls something else, rank 0 decides
- * which rank is to blame and every rank gets the same verdict. After a failure every call returns
- * that verdict at once. */
+ * Failure: every wait has a deadline. The watch (watch/watch.h) has a thread and a control
+ * connection to rank 0. When a rank dies, stops, is cut off, is late or calls something else, rank
+ * 0 decides which rank is to blame and every rank gets the same verdict. After a failure every
+ * call returns that verdict at once. */
 #ifndef TT_COMM_H
 #define TT_COMM_H
 
@@ -54,8 +54,8 @@ struct tt_comm_config {
     uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
 };
 /* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO,
- * TUTTI_REPRODUCIBLE, TUTTI_REPORT, TUTTI_VERIFY, TUTTI_DUMP, TUTTI_TRACE, TUTTI_PLAN, TUTTI_TUNING,
- * TUTTI_TIMEOUT). Strings point into the environment. */
+ * TUTTI_REPRODUCIBLE, TUTTI_REPORT, TUTTI_VERIFY, TUTTI_DUMP, TUTTI_TRACE, TUTTI_PLAN,
+ * TUTTI_TUNING, TUTTI_TIMEOUT). Strings point into the environment. */
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
 /* The same without a launcher: rank, size and rendezvous will come from a parent or from MPI. */
 tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err);

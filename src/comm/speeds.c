@@ -1,6 +1,6 @@
 /* speeds.c - the speeds that a communicator plans with, and the key under which they are kept
- * (meter/speeds.c): rank by rank the host and its address, the transport, the protection, the cores,
- * the network namespace. */
+ * (meter/speeds.c): rank by rank the host and its address, the transport, the protection, the
+ * cores, the network namespace. */
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -5,8 +5,8 @@
  *     runs:  calls and waits are noted here, pieces and idle times by exec
  *     close: barriers to compare the clocks, a gather, and rank 0 writes
  *
- * Memory is bounded: a ring of EVENTS events in every process; at rank 0, ALL_BYTES for all of them.
- * The ranks of rank 0's host share its clock. For the others, a barrier that both have passed
+ * Memory is bounded: a ring of EVENTS events in every process; at rank 0, ALL_BYTES for all of
+ * them. The ranks of rank 0's host share its clock. For the others, a barrier that both have passed
  * bounds the difference: each began before the other one's end. After a failure every rank writes
  * what it has to a file of its own, PATH.rankN. */
 #include <errno.h>
@@ -289,8 +289,8 @@ static void write_alone(struct tt_comm *c, const struct tt_record *r, const char
     tt_str_free(&path);
 }
 
-/* Nothing is noted from now on. The record itself stays until the world ends: a thread of a twin may
- * just be writing to it. */
+/* Nothing is noted from now on. The record itself stays until the world ends: a thread of a twin
+ * may just be writing to it. */
 static struct tt_record *stop_noting(struct tt_comm *c)
 {
     tt_comm_lock(c);

@@ -32,8 +32,8 @@
 #include "exec/exec_int.h"
 
 enum { LINE = 64 };
-/* Bytes of a chunk between two meetings when nothing goes through boxes: a rank whose reductions are
- * slow must be seen to move, and a meeting costs little beside so many bytes. */
+/* Bytes of a chunk between two meetings when nothing goes through boxes: a rank whose reductions
+ * are slow must be seen to move, and a meeting costs little beside so many bytes. */
 enum { ROUND_BYTES = 1 << 20 };
 /* Flags of a rank. WRITES: its reductions write every result that it sends. OFFERS: every receive
  * after the first exchange offers its place. HEAPS: all that it sends lies in its heap. LAST: its

@@ -1,8 +1,8 @@
 /* window.c - copies of pieces in memory that all local ranks map, for peers to read. This is how
  * pieces outside the heap go by reference.
  *
- * A rank's window area is given out in TT_XUNITS units, in turn: a unit that a peer has just read is
- * still in that peer's cache, from which a new write would have to take it. One copy serves all
+ * A rank's window area is given out in TT_XUNITS units, in turn: a unit that a peer has just read
+ * is still in that peer's cache, from which a new write would have to take it. One copy serves all
  * sends of a place (the groups of lower.c):
  *
  *     event             unsent  users

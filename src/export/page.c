@@ -1,9 +1,9 @@
 /* page.c - the file around the data of a page.
  *
- * The policy in its head lets a browser run the embedded script, known by its hash, and load nothing
- * at all: neither text of a plan nor a network can add to what the page does. In the document '<',
- * '>' and '&' become \u003c and so on, which are the same characters to a reader of JSON and none
- * to a reader of HTML. */
+ * The policy in its head lets a browser run the embedded script, known by its hash, and load
+ * nothing at all: neither text of a plan nor a network can add to what the page does. In the
+ * document '<', '>' and '&' become \u003c and so on, which are the same characters to a reader of
+ * JSON and none to a reader of HTML. */
 #include "export/page.h"
 
 #include "export/export.h"

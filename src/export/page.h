@@ -21,9 +21,9 @@ enum {
     TT_PAGE_PARTS = 200,    /* parts of the time, otherwise */
 };
 
-/* How the vertices of a network are drawn: group[v] is the drawn vertex of v, numbered from 0, those
- * with ranks first. cable[i] is the drawn cable of cable i, UINT32_MAX inside a group; turned[i]:
- * its direction a-b is the drawn cable's b-a. */
+/* How the vertices of a network are drawn: group[v] is the drawn vertex of v, numbered from 0,
+ * those with ranks first. cable[i] is the drawn cable of cable i, UINT32_MAX inside a group;
+ * turned[i]: its direction a-b is the drawn cable's b-a. */
 struct tt_page_fold {
     const struct tt_topo *t;
     uint32_t groups, rank_groups, cables;
@@ -62,9 +62,9 @@ struct tt_page_schedule {
 tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt_json_writer *w,
                                      struct tutti_error *err);
 
-/* The page around the data: begin writes everything before it and returns a stream for the document,
- * on which markup is escaped (NULL: out of memory); end closes that stream and writes the rest. Write
- * errors show in `out`. */
+/* The page around the data: begin writes everything before it and returns a stream for the
+ * document, on which markup is escaped (NULL: out of memory); end closes that stream and writes
+ * the rest. Write errors show in `out`. */
 FILE *tt_export_page_begin(FILE *out, const char *title);
 void tt_export_page_end(FILE *data, FILE *out);
 #endif

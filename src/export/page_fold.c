@@ -18,7 +18,8 @@ void tt_export_fold_free(struct tt_page_fold *f)
     *f = (struct tt_page_fold){0};
 }
 
-/* Groups of a grid: blocks of block[d] positions in dimension d; the last dimension varies fastest. */
+/* Groups of a grid: blocks of block[d] positions in dimension d; the last dimension varies fastest.
+ */
 static void fold_grid(struct tt_page_fold *f)
 {
     const struct tt_topo *t = f->t;

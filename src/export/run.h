@@ -1,8 +1,8 @@
 /* run.h - reads the trace of a run that TUTTI_TRACE wrote (comm/trace.c), and writes it for a page.
  *
- * A trace is a file in the format of chrome://tracing with keys of ours at the top: format, version,
- * ranks, lost, plans, topology. It comes from elsewhere: everything is checked, memory grows only
- * with what the file really holds, and errors have positions. */
+ * A trace is a file in the format of chrome://tracing with keys of ours at the top: format,
+ * version, ranks, lost, plans, topology. It comes from elsewhere: everything is checked, memory
+ * grows only with what the file really holds, and errors have positions. */
 #ifndef TT_EXPORT_RUN_H
 #define TT_EXPORT_RUN_H
 
@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/record.h"
 
-/* An event; times in nanoseconds from the first one of all. `message` and `piece` as in record.h. */
+/* An event; times in nanoseconds from the first one of all; `message` and `piece`: record.h. */
 struct tt_run_event {
     uint64_t start_ns, length_ns, bytes;
     uint32_t rank, peer, comm, seq, message, piece;

@@ -13,9 +13,10 @@
  * outcome therefore depends on the problem and the options alone, never on the speed of a
  * machine, so ranks that plan separately agree.
  *
- * The winner has the least time: at flow level, or by steps where that is unknown. Predictions within 2 % of the least are ties, because the
- * model is not more precise than that. A tie goes to the fewest messages (each message costs a
- * host something that a topology may not state), then to the least time, then to table order. */
+ * The winner has the least time: at flow level, or by steps where that is unknown. Predictions
+ * within 2 % of the least are ties, because the model is not more precise than that. A tie goes to
+ * the fewest messages (each message costs a host something that a topology may not state), then to
+ * the least time, then to table order. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>

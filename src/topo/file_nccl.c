@@ -5,16 +5,22 @@
  *       <cpu numaid="0" vendor="GenuineIntel">
  *         <pci busid="0000:05:00.0" class="0x060400" link_speed="8 GT/s" link_width="16">
  *           <pci busid="0000:06:00.0" class="0x030200" link_speed="8 GT/s" link_width="16">
- *             <gpu dev="0" sm="70" rank="0"><nvlink target="0000:07:00.0" count="1" tclass="0x030200"/></gpu>
+ *             <gpu dev="0" sm="70" rank="0">
+ *               <nvlink target="0000:07:00.0" count="1" tclass="0x030200"/>
+ *             </gpu>
  *           </pci>
- *           <pci busid="0000:0c:00.0" class="0x020700" ...><nic><net name="mlx5_0" speed="100000"/></nic></pci>
+ *           <pci busid="0000:0c:00.0" class="0x020700" ...>
+ *             <nic><net name="mlx5_0" speed="100000"/></nic>
+ *           </pci>
  *
  * GPUs become ranks in the order of `dev`. NVLinks to NVSwitches become one cable to one switch, as
- * NCCL sees them; NVLinks between GPUs are cables of their own. Where NVLink alone joins all GPUs of
- * a single host, PCI is left out, as NCCL does not use it then. With several hosts (FILE,hosts=N) the
- * machine is repeated, and its network cards are joined by one switch that never blocks.
+ * NCCL sees them; NVLinks between GPUs are cables of their own. Where NVLink alone joins all GPUs
+ * of a single host, PCI is left out, as NCCL does not use it then. With several hosts
+ * (FILE,hosts=N) the machine is repeated, and its network cards are joined by one switch that
+ * never blocks.
  *
- * Rates are what NCCL assumes: 18 (sm 60), 20 (70, 80), 12 (86) and 20.6 GB/s (90) per NVLink and
+ * Rates are those of NCCL's own tables as far as they are remembered here (not confirmed on a real
+ * dump): 18 (sm 60), 20 (70, 80), 12 (86) and 20.6 GB/s (90) per NVLink and
  * direction; PCI 0.1875 GB/s per lane and GT/s of encoded speed (12 GB/s for 16 lanes of 8 GT/s);
  * 10 GB/s between Intel processors, 16 between AMD's, 32 between IBM's, else 6. The file has no
  * latencies: each link gets LATENCY_PS. Memory grows with the bytes of the file. */

@@ -1,9 +1,9 @@
 /* xml.h - a reader of the little XML that tools write about machines: elements and attributes, one
  * token at a time, from memory.
  *
- * Texts between elements, comments and the declaration are skipped. Document types are refused (they
- * can make a few bytes expand to any length), entities are the five of XML and numbers below 128.
- * Elements must be closed in order; errors read "name:line:column: reason". */
+ * Texts between elements, comments and the declaration are skipped. Document types are refused
+ * (they can make a few bytes expand to any length), entities are the five of XML and numbers below
+ * 128. Elements must be closed in order; errors read "name:line:column: reason". */
 #ifndef TT_TOPO_XML_H
 #define TT_TOPO_XML_H
 

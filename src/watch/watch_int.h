@@ -164,7 +164,7 @@ struct tt_watch {
     /* set once, when verdict is complete (release; pairs with acquire in tt_watch_verdict) */
     _Atomic bool judged;
     struct tt_verdict verdict;
-    uint64_t judged_ns;  /* when; complete like the verdict */
+    uint64_t judged_ns; /* when; complete like the verdict */
     _Atomic bool stood; /* this process stood still for so long that others may have given it up */
 
     pthread_mutex_t lock; /* guards everything below */
