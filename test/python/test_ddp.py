@@ -102,7 +102,8 @@ def test_bf16_is_added_in_f32():
 
 
 def test_weight_first():
-    """Bit for bit what DDP does without, and in the other order."""
+    """What DDP does without, and in the other order. Bit for bit where it adds two numbers; of three, which two come first
+    depends on their place in the bucket, and that on the order."""
     import copy
     import io
 
@@ -117,7 +118,7 @@ def test_weight_first():
     train(DDP(plain), STEPS, [ME])
     train(DDP(model), STEPS, [ME])
     for a, b in zip(plain.parameters(), model.parameters()):
-        assert torch.equal(a, b)
+        assert torch.equal(a, b) if N < 3 else torch.allclose(a, b, rtol=1e-5, atol=1e-7)
     assert order == ["weight", "input"] * STEPS, order
     for shape in ((5, 144), (3, 5, 144), (2, 3, 5, 144)):
         y = torch.randn(shape)
