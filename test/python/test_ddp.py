@@ -120,6 +120,7 @@ def test_weight_first():
     for a, b in zip(plain.parameters(), model.parameters()):
         assert torch.equal(a, b) if N < 3 else torch.allclose(a, b, rtol=1e-5, atol=1e-7)
     assert order == ["weight", "input"] * STEPS, order
+    model.load_state_dict(plain.state_dict())
     for shape in ((5, 144), (3, 5, 144), (2, 3, 5, 144)):
         y = torch.randn(shape)
         assert torch.equal(model[3](input=y), plain[3](y)), shape
