@@ -201,7 +201,8 @@ def test_timeouts():
     else:
         store.wait(["late"])
         if OURS:
-            case.raises(RuntimeError, lambda: dist.barrier(group=group), "not done within 0.3 s")
+            # the first one may still find what rank 0 gave before it gave up
+            case.raises(RuntimeError, lambda: [dist.barrier(group=group) for _ in range(2)], "not done within 0.3 s")
     if OURS:
         other = dist.new_group(EVERY)
         other.set_timeout(timedelta(seconds=0.3))
