@@ -20,8 +20,8 @@ static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struc
     char offered[160] = "";
     size_t used = 0;
     for (unsigned c = 0; c < TUTTI_COLL_COUNT; c++)
-        if (al->colls >> c & 1u && used < sizeof(offered))
-            used += (size_t)snprintf(offered + used, sizeof(offered) - used, "%s%s",
+        if (al->colls >> c & 1u && used < sizeof offered)
+            used += (size_t)snprintf(offered + used, sizeof offered - used, "%s%s",
                                      used ? ", " : "", tt_sched_coll_name((tutti_coll)c));
     return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not offer %s (it offers %s)", al->name,
                    tt_sched_coll_name(coll), offered);
@@ -130,8 +130,8 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
         .redop = a->problem.redop,
         .topo_hash = a->topo && (al->needs_topo || al->uses_topo || al->build) ? a->topo->hash : 0,
     };
-    snprintf(s.algo, sizeof(s.algo), "%s", al->name);
-    tt_algo_options_format(&a->options, s.options, sizeof(s.options));
+    snprintf(s.algo, sizeof s.algo, "%s", al->name);
+    tt_algo_options_format(&a->options, s.options, sizeof s.options);
     st = al->shape(a, &s, err);
     if (st != TUTTI_OK) {
         tt_sched_shape_free(&s);
@@ -157,8 +157,8 @@ static void reserve_alike(struct tt_builder *b, uint32_t n)
             &b->err, TUTTI_ERR_LIMIT,
             "all %" PRIu32
             " ranks with %zu operations each would need %s of memory; a schedule may have %s",
-            b->shape.ranks, b->ops.len, tt_format_size(bytes, need, sizeof(need)),
-            tt_format_size(b->max_bytes, limit, sizeof(limit)));
+            b->shape.ranks, b->ops.len, tt_format_size(bytes, need, sizeof need),
+            tt_format_size(b->max_bytes, limit, sizeof limit));
     tt_sched_build_reserve(b, ops, spans);
 }
 

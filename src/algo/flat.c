@@ -107,7 +107,7 @@ void tt_algo_flat_sum(struct tt_builder *b, uint32_t step, uint32_t chunk)
     for (uint32_t d = 1; d < p; d++)
         recv_chunk(b, step, tt_algo_flat_peer(b, p - d),
                    TT_BUF_SCRATCH + tt_algo_flat_peer(b, p - d), chunk);
-    struct tt_span *spans = tt_alloc((size_t)p + 1, sizeof(*spans));
+    struct tt_span *spans = tt_alloc((size_t)p + 1, sizeof *spans);
     if (!spans) {
         if (b->status == TUTTI_OK)
             b->status = tt_fail_memory(&b->err, "operands of a sum");

@@ -184,7 +184,7 @@ static tutti_status tree_is_regular(const struct tt_tree *t, struct tutti_error 
                 t->rank[lo]);
         if (t->rank[i] != i - lo)
             return tt_fail(why, TUTTI_ERR_REFUSED,
-                           "ranks are not numbered group by group (rank %u stands at place %u)",
+                           "ranks are not numbered group by group (rank %u is at place %u)",
                            t->rank[i], i - lo);
     }
     return TUTTI_OK;

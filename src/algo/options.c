@@ -53,7 +53,7 @@ tutti_status tt_algo_options_add(struct tt_options *o, const char *key_value,
     struct tt_option_value item = {0};
     if (!eq || !is_plain(key_value, nkey) || !is_plain(eq + 1, nvalue))
         return tt_fail(err, TUTTI_ERR_PARSE, "option '%.64s': expected key=value", key_value);
-    if (nkey >= sizeof(item.key) || nvalue >= sizeof(item.value))
+    if (nkey >= sizeof item.key || nvalue >= sizeof item.value)
         return tt_fail(err, TUTTI_ERR_PARSE, "option '%.64s': key or value is too long", key_value);
     memcpy(item.key, key_value, nkey);
     memcpy(item.value, eq + 1, nvalue);
@@ -93,13 +93,13 @@ static tutti_status unknown_option(const struct tt_algo *al, const char *key,
     const char *names[16] = {segments_option.key};
     size_t n = 1;
     char near[120], all[200];
-    size_t used = (size_t)snprintf(all, sizeof(all), "%s", segments_option.key);
+    size_t used = (size_t)snprintf(all, sizeof all, "%s", segments_option.key);
     for (const struct tt_algo_option *op = al->options; op && op->key && n < countof(names); op++) {
         names[n++] = op->key;
-        if (used < sizeof(all))
-            used += (size_t)snprintf(all + used, sizeof(all) - used, ", %s", op->key);
+        if (used < sizeof all)
+            used += (size_t)snprintf(all + used, sizeof all - used, ", %s", op->key);
     }
-    tt_near_matches(key, names, n, near, sizeof(near));
+    tt_near_matches(key, names, n, near, sizeof near);
     return tt_fail(err, TUTTI_ERR_ARG, "%s has no option '%s'%s%s (it knows %s)", al->name, key,
                    *near ? "; " : "", near, all);
 }
@@ -143,14 +143,14 @@ const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_option
                                 const char *key)
 {
     /* Per thread: algorithms are pure and may be asked by several threads at once. */
-    static _Thread_local char first[sizeof(o->item[0].value)];
+    static _Thread_local char first[sizeof o->item[0].value];
     const struct tt_option_value *v = find_value(o, key);
     const struct tt_algo_option *op = find_option(al, key);
     if (v)
         return v->value;
     assert(op && !tt_streq(op->values, "N"));
     size_t n = strcspn(op->values, "|");
-    assert(n < sizeof(first));
+    assert(n < sizeof first);
     memcpy(first, op->values, n);
     first[n] = 0;
     return first;
@@ -180,7 +180,7 @@ void tt_algo_options_format(const struct tt_options *o, char *buf, size_t cap)
     struct tt_options sorted = *o;
     size_t used = 0;
     assert(cap > 0);
-    qsort(sorted.item, sorted.n, sizeof(sorted.item[0]), by_key);
+    qsort(sorted.item, sorted.n, sizeof sorted.item[0], by_key);
     buf[0] = 0;
     for (size_t i = 0; i < sorted.n && used < cap; i++)
         used += (size_t)snprintf(buf + used, cap - used, "%s%s=%s", i ? "," : "",

@@ -33,6 +33,7 @@ static struct tt_span run_of_blocks(const struct tt_blocks *k, uint32_t i, uint3
 {
     struct tt_span s = {
         .first = k->first + i * k->step, .len = k->len, .reps = k->reps ? k->reps : 1};
+    assert(n > 0);
     if (s.reps > 1)
         s.stride = k->stride;
     if (n == 1)
@@ -81,6 +82,7 @@ static void emit_send(struct tt_builder *b, const struct tt_phase *p, uint32_t t
     struct tt_span spans[TT_GROUP_SPANS];
     struct tt_hop h = p->kind->hop(p, t, true);
     uint32_t buf = t == 0 ? p->in : p->kind->reduces ? p->work : p->out;
+    assert(t < tt_algo_phase_steps(p));
     size_t n = tt_algo_group_spans(&p->group, h.block, h.n, buf, buf, spans);
     tt_sched_emit_send(b, p->step + t, h.peer, p->channel, spans, n);
 }
@@ -91,6 +93,7 @@ static void emit_recv(struct tt_builder *b, const struct tt_phase *p, uint32_t t
 {
     struct tt_span spans[TT_GROUP_SPANS];
     struct tt_hop h = p->kind->hop(p, t, false);
+    assert(h.block < p->group.n && h.peer < b->shape.ranks && h.peer != b->rank);
     if (!p->kind->reduces) {
         size_t n = tt_algo_group_spans(&p->group, h.block, h.n, p->out, p->out, spans);
         tt_sched_emit_recv(b, p->step + t, h.peer, p->channel, spans, n);

@@ -85,7 +85,7 @@ static tutti_status make_tree(uint32_t ranks, struct tree *ret, struct tutti_err
     t.q = tt_ceil_log2(t.n);
     t.arrive = tt_alloc(t.n, 1);
     t.low = tt_alloc(t.n, 1);
-    t.holders = tt_alloc(t.n, sizeof(*t.holders));
+    t.holders = tt_alloc(t.n, sizeof *t.holders);
     tutti_status status = TUTTI_OK;
     if (!t.arrive || !t.low || !t.holders) {
         status = tt_fail_memory(err, "swing");

@@ -65,11 +65,11 @@ tutti_status tt_algo_unknown(const char *name, struct tutti_error *err)
     size_t used = 0;
     for (size_t i = 0; i < countof(table); i++) {
         names[i] = table[i]->name;
-        if (used < sizeof(all))
+        if (used < sizeof all)
             used +=
-                (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "", names[i]);
+                (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
     }
-    if (*tt_near_matches(name, names, countof(table), near, sizeof(near)))
+    if (*tt_near_matches(name, names, countof(table), near, sizeof near))
         return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s'; %s", name, near);
     return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s' (known: auto, %s)", name, all);
 }

@@ -66,7 +66,7 @@ static tutti_status take_links(struct tt_ask *q, struct tutti_error *err)
     }
     while (ldexp(sum, -(int)q->shift) > 0x1p59)
         q->shift++;
-    q->cap = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*q->cap));
+    q->cap = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *q->cap);
     if (!q->cap)
         return tt_fail_memory(err, "link capacities");
     for (uint32_t i = 0; i < t->nlinks; i++) {
@@ -105,7 +105,7 @@ static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct 
     };
     if (!tt_bound_need_nothing(q))
         return kinds[b->kind](q, b, err);
-    snprintf(b->text, sizeof(b->text), "%s",
+    snprintf(b->text, sizeof b->text, "%s",
              q->p == 1 ? "one rank has nothing to send" : "no data, nothing to send");
     return TUTTI_OK;
 }

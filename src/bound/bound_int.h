@@ -91,6 +91,10 @@ void tt_bound_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8
 /* Does the network look the same from every rank, with at most one link between two ranks and
  * one speed for all links? */
 bool tt_bound_cut_transitive(const struct tt_ask *q);
+/* The flow network of a topology: its links in both directions, a source (vertex n = ranks +
+ * switches) with an arc to each rank, and a sink (n + 1) with an arc from each. */
+tutti_status tt_bound_flow_make(const struct tt_topo *t, struct tt_maxflow **ret,
+                                struct tutti_error *err);
 /* Offers cuts found by maximum flow; *ret_complete: no cut proves more. */
 tutti_status tt_bound_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete,
                                   struct tutti_error *err);

@@ -97,7 +97,7 @@ static void tree_order(const struct tt_ask *q, struct tree_walk *w)
 {
     const struct tt_graph *g = &q->t->g;
     uint32_t len = 1;
-    memset(w->up, 0xff, (size_t)g->n * sizeof(*w->up));
+    memset(w->up, 0xff, (size_t)g->n * sizeof *w->up);
     w->order[0] = 0;
     for (uint32_t i = 0; i < len; i++) {
         uint32_t v = w->order[i];
@@ -291,7 +291,7 @@ tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tut
 {
     struct tt_cut best = {.ratio = {0, 1}};
     if (q->coll == TUTTI_BARRIER) {
-        snprintf(b->text, sizeof(b->text), "a barrier moves no data");
+        snprintf(b->text, sizeof b->text, "a barrier moves no data");
         return TUTTI_OK;
     }
     best.side = tt_zalloc((size_t)q->t->ranks + q->t->switches, 1);
@@ -301,7 +301,7 @@ tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tut
     if (!st)
         st = tt_bound_ratio_time(q, best.ratio, &b->time_ps, err);
     if (st || best.ratio.bytes == 0) {
-        snprintf(b->text, sizeof(b->text), "too few bytes to tell");
+        snprintf(b->text, sizeof b->text, "too few bytes to tell");
         free(best.side);
         return st;
     }

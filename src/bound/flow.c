@@ -50,6 +50,29 @@ static void flow_close(struct flow *w)
     free(w->side);
 }
 
+/* Arcs: link i as 2 i and 2 i + 1, then source to each rank, then each rank to sink. */
+tutti_status tt_bound_flow_make(const struct tt_topo *t, struct tt_maxflow **ret,
+                                struct tutti_error *err)
+{
+    uint32_t n = t->ranks + t->switches, links = 2 * t->nlinks, narcs = links + 2 * t->ranks;
+    uint32_t *tail = tt_alloc(narcs, sizeof *tail), *head = tt_alloc(narcs, sizeof *head);
+    tutti_status st = tail && head ? TUTTI_OK : tt_fail_memory(err, "flows");
+    for (uint32_t i = 0; !st && i < t->nlinks; i++) {
+        tail[2 * i] = head[2 * i + 1] = t->links[i].a;
+        head[2 * i] = tail[2 * i + 1] = t->links[i].b;
+    }
+    for (uint32_t v = 0; !st && v < t->ranks; v++) {
+        tail[links + v] = n;
+        head[links + v] = tail[links + t->ranks + v] = v;
+        head[links + t->ranks + v] = n + 1;
+    }
+    if (!st)
+        st = tt_graph_maxflow_make(n + 2, narcs, tail, head, ret, err);
+    free(tail);
+    free(head);
+    return st;
+}
+
 static tutti_status flow_open(struct flow *w, struct tutti_error *err)
 {
     const struct tt_topo *t = w->q->t;
@@ -57,28 +80,9 @@ static tutti_status flow_open(struct flow *w, struct tutti_error *err)
     w->links = 2 * t->nlinks;
     w->narcs = w->links + 2 * t->ranks;
     w->budget = MAX_WORK / w->narcs;
-    uint32_t *tail = tt_alloc(w->narcs, sizeof(*tail)), *head = tt_alloc(w->narcs, sizeof(*head));
-    tutti_status st = TUTTI_OK;
-    w->cap = tt_zalloc(w->narcs, sizeof(*w->cap));
+    w->cap = tt_zalloc(w->narcs, sizeof *w->cap);
     w->side = tt_alloc((size_t)w->n + 2, 1);
-    if (!tail || !head || !w->cap || !w->side) {
-        st = tt_fail_memory(err, "flows");
-        goto out;
-    }
-    for (uint32_t i = 0; i < t->nlinks; i++) {
-        tail[2 * i] = head[2 * i + 1] = t->links[i].a;
-        head[2 * i] = tail[2 * i + 1] = t->links[i].b;
-    }
-    for (uint32_t v = 0; v < t->ranks; v++) {
-        tail[w->links + v] = w->n;
-        head[w->links + v] = tail[w->links + t->ranks + v] = v;
-        head[w->links + t->ranks + v] = w->n + 1;
-    }
-    st = tt_graph_maxflow_make(w->n + 2, w->narcs, tail, head, &w->f, err);
-out:
-    free(tail);
-    free(head);
-    return st;
+    return w->cap && w->side ? tt_bound_flow_make(t, &w->f, err) : tt_fail_memory(err, "flows");
 }
 
 enum form { THERE, BACK, UNDIRECTED };
@@ -93,7 +97,7 @@ static void set_caps(struct flow *w, enum form form, uint64_t factor)
             c += q->cap[d ^ 1];
         w->cap[d] = c * factor;
     }
-    memset(w->cap + w->links, 0, (size_t)(w->narcs - w->links) * sizeof(*w->cap));
+    memset(w->cap + w->links, 0, (size_t)(w->narcs - w->links) * sizeof *w->cap);
 }
 
 /* Runs flows from `base` to every other rank, or to evenly sampled ones if the budget is too

@@ -39,10 +39,10 @@ static tutti_status search_open(struct search *s, struct tutti_error *err)
     size_t n = (size_t)t->ranks + t->switches;
     s->alike = true;
     s->near = UINT64_MAX;
-    s->length = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*s->length));
-    s->dist = tt_alloc(n, sizeof(*s->dist));
-    s->hops = tt_alloc(n, sizeof(*s->hops));
-    s->queue = tt_alloc(n, sizeof(*s->queue));
+    s->length = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *s->length);
+    s->dist = tt_alloc(n, sizeof *s->dist);
+    s->hops = tt_alloc(n, sizeof *s->hops);
+    s->queue = tt_alloc(n, sizeof *s->queue);
     if (!s->length || !s->dist || !s->hops || !s->queue)
         return tt_fail_memory(err, "distances");
     for (uint32_t i = 0; i < t->nlinks; i++) {
@@ -177,7 +177,7 @@ tutti_status tt_bound_latency(const struct tt_ask *q, struct tt_bound *b, struct
     bool blockwise =
         q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
     if (blockwise && !tt_bound_need_all_blocks(q)) {
-        snprintf(b->text, sizeof(b->text),
+        snprintf(b->text, sizeof b->text,
                  "fewer elements than ranks: perhaps no block has to move");
         return TUTTI_OK;
     }

@@ -64,30 +64,13 @@ static tutti_status cutter_open(struct cutter *c, struct tutti_error *err)
     c->n = t->ranks + t->switches;
     c->links = 2 * t->nlinks;
     c->narcs = c->links + 2 * t->ranks;
-    uint32_t *tail = tt_alloc(c->narcs, sizeof(*tail)), *head = tt_alloc(c->narcs, sizeof(*head));
-    tutti_status st = TUTTI_OK;
-    c->cap = tt_zalloc(c->narcs, sizeof(*c->cap));
+    c->cap = tt_zalloc(c->narcs, sizeof *c->cap);
     c->side = tt_alloc((size_t)c->n + 2, 1);
-    c->x = tt_alloc(t->ranks, sizeof(*c->x));
-    c->part = tt_alloc(t->ranks, sizeof(*c->part));
-    if (!tail || !head || !c->cap || !c->side || !c->x || !c->part) {
-        st = tt_fail_memory(err, "partitions");
-        goto out;
-    }
-    for (uint32_t i = 0; i < t->nlinks; i++) {
-        tail[2 * i] = head[2 * i + 1] = t->links[i].a;
-        head[2 * i] = tail[2 * i + 1] = t->links[i].b;
-    }
-    for (uint32_t v = 0; v < t->ranks; v++) {
-        tail[c->links + v] = c->n;
-        head[c->links + v] = tail[c->links + t->ranks + v] = v;
-        head[c->links + t->ranks + v] = c->n + 1;
-    }
-    st = tt_graph_maxflow_make(c->n + 2, c->narcs, tail, head, &c->f, err);
-out:
-    free(tail);
-    free(head);
-    return st;
+    c->x = tt_alloc(t->ranks, sizeof *c->x);
+    c->part = tt_alloc(t->ranks, sizeof *c->part);
+    if (!c->cap || !c->side || !c->x || !c->part)
+        return tt_fail_memory(err, "partitions");
+    return tt_bound_flow_make(t, &c->f, err);
 }
 
 /* The capacity of a cable, both directions together. */
@@ -101,7 +84,7 @@ static void set_links(struct cutter *c, uint64_t factor)
 {
     for (uint32_t i = 0; i < c->q->t->nlinks; i++)
         c->cap[2 * i] = c->cap[2 * i + 1] = cable(c->q, i) * factor;
-    memset(c->cap + c->links, 0, (size_t)(c->narcs - c->links) * sizeof(*c->cap));
+    memset(c->cap + c->links, 0, (size_t)(c->narcs - c->links) * sizeof *c->cap);
 }
 
 static uint64_t *from_source(struct cutter *c, uint32_t rank)
@@ -165,7 +148,7 @@ static uint64_t partition_measure(struct cutter *c, uint32_t *of, uint32_t *ret_
     const struct tt_topo *t = c->q->t;
     uint32_t k = 0;
     uint64_t sum = 0;
-    memset(of, 0xff, (size_t)c->n * sizeof(*of));
+    memset(of, 0xff, (size_t)c->n * sizeof *of);
     set_links(c, 1);
     for (uint32_t v = 0; v < t->ranks; v++) {
         if (of[v] != UINT32_MAX)
@@ -280,15 +263,15 @@ tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b, stru
     uint64_t flows = (uint64_t)q->p * (2 * (uint64_t)q->t->nlinks + 2 * (uint64_t)q->p);
     if (q->coll != TUTTI_ALLREDUCE || flows > MAX_WORK) {
         b->complete = q->coll != TUTTI_ALLREDUCE;
-        snprintf(b->text, sizeof(b->text), "%s",
+        snprintf(b->text, sizeof b->text, "%s",
                  q->coll != TUTTI_ALLREDUCE ? "proves nothing beyond cuts for this collective"
                                             : "too large a network to examine partitions");
         return TUTTI_OK;
     }
     tutti_status st = cutter_open(&c, err);
     if (!st) {
-        best.of = tt_alloc(c.n, sizeof(*best.of));
-        best.next = tt_alloc(c.n, sizeof(*best.next));
+        best.of = tt_alloc(c.n, sizeof *best.of);
+        best.next = tt_alloc(c.n, sizeof *best.next);
         st = best.of && best.next ? partition_prove(&c, &best, b, err)
                                   : tt_fail_memory(err, "partitions");
     }

@@ -53,12 +53,12 @@ static tutti_status regions_make(struct regions *r, const struct tt_topo *t,
 {
     uint32_t arcs = 2 * t->nlinks + t->ranks;
     r->n = t->ranks + t->switches + 1;
-    r->tail = tt_alloc(arcs, sizeof(*r->tail));
-    r->head = tt_alloc(arcs, sizeof(*r->head));
-    r->length = tt_zalloc(arcs, sizeof(*r->length));
-    r->dist = tt_alloc(r->n, sizeof(*r->dist));
-    r->via = tt_alloc(r->n, sizeof(*r->via));
-    r->region = tt_alloc(r->n, sizeof(*r->region));
+    r->tail = tt_alloc(arcs, sizeof *r->tail);
+    r->head = tt_alloc(arcs, sizeof *r->head);
+    r->length = tt_zalloc(arcs, sizeof *r->length);
+    r->dist = tt_alloc(r->n, sizeof *r->dist);
+    r->via = tt_alloc(r->n, sizeof *r->via);
+    r->region = tt_alloc(r->n, sizeof *r->region);
     if (!r->tail || !r->head || !r->length || !r->dist || !r->via || !r->region)
         return tt_fail_memory(err, "nearest ranks");
     for (uint32_t i = 0; i < t->nlinks; i++) {
@@ -127,7 +127,7 @@ static uint32_t count_rounds(uint32_t p, uint32_t k)
 tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
     if (!q->t->ports || !tt_bound_need_spreads(q)) {
-        snprintf(b->text, sizeof(b->text), "%s",
+        snprintf(b->text, sizeof b->text, "%s",
                  q->t->ports ? "fewer elements than ranks: perhaps no block has to move"
                              : "no ports=k declared: a rank may use all its links at once");
         return TUTTI_OK;

@@ -77,7 +77,7 @@ tutti_status tt_bound_volume(const struct tt_ask *q, struct tt_bound *b, struct 
     if (q->half)
         offer(&best, (struct tt_ratio){2 * total, sum.both}, UINT32_MAX, true, "leave and enter");
     if (best.ratio.bytes == 0) {
-        snprintf(b->text, sizeof(b->text), "%s",
+        snprintf(b->text, sizeof b->text, "%s",
                  q->coll == TUTTI_BARRIER ? "a barrier moves no data" : "too few bytes to tell");
         return TUTTI_OK;
     }

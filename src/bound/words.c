@@ -12,52 +12,52 @@ enum { WORD = 32, LIST = 200, NAME = 40 };
 void tt_bound_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved)
 {
     char time[WORD], from[WORD * 2], to[WORD * 2];
-    tt_topo_vertex_name(q->t, b->from, from, sizeof(from));
-    tt_topo_vertex_name(q->t, b->to, to, sizeof(to));
-    tt_format_time(b->time_ps, time, sizeof(time));
+    tt_topo_vertex_name(q->t, b->from, from, sizeof from);
+    tt_topo_vertex_name(q->t, b->to, to, sizeof to);
+    tt_format_time(b->time_ps, time, sizeof time);
     if (halved)
-        snprintf(b->text, sizeof(b->text),
+        snprintf(b->text, sizeof b->text,
                  "some rank concerns all others; %s and %s are so far apart that it has %s or more "
                  "to one of them",
                  from, to, time);
     else if (some_rank)
-        snprintf(b->text, sizeof(b->text),
+        snprintf(b->text, sizeof b->text,
                  "some rank concerns all others; even for %s the way to %s takes at least %s", from,
                  to, time);
     else
-        snprintf(b->text, sizeof(b->text),
+        snprintf(b->text, sizeof b->text,
                  "%s must hear of %s: no path between them takes less than %s", to, from, time);
 }
 
 void tt_bound_words_rounds(const struct tt_ask *q, struct tt_bound *b)
 {
     char time[WORD], round[WORD];
-    snprintf(b->text, sizeof(b->text),
+    snprintf(b->text, sizeof b->text,
              "with %" PRIu32 " port%s per rank news reaches %" PRIu32 " ranks in %" PRIu32
              " rounds of at least %s: %s",
              b->ports, b->ports == 1 ? "" : "s", q->p, b->rounds,
-             tt_format_time(b->round_ps, round, sizeof(round)),
-             tt_format_time(b->time_ps, time, sizeof(time)));
+             tt_format_time(b->round_ps, round, sizeof round),
+             tt_format_time(b->time_ps, time, sizeof time));
 }
 
 /* `verb` is "leave", "enter" or "leave and enter". */
 void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb)
 {
     char size[WORD], whole[WORD], rate[WORD], time[WORD], who[WORD * 2], through[WORD];
-    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
-    tt_format_size(q->bytes, whole, sizeof(whole));
-    tt_format_rate(b->capacity, rate, sizeof(rate));
-    tt_format_time(b->time_ps, time, sizeof(time));
+    tt_format_size((uint64_t)b->bytes, size, sizeof size);
+    tt_format_size(q->bytes, whole, sizeof whole);
+    tt_format_rate(b->capacity, rate, sizeof rate);
+    tt_format_time(b->time_ps, time, sizeof time);
     if (b->from != UINT32_MAX)
-        tt_topo_vertex_name(q->t, b->from, who, sizeof(who));
+        tt_topo_vertex_name(q->t, b->from, who, sizeof who);
     else
-        snprintf(who, sizeof(who), "the %" PRIu32 " ranks together", q->p);
+        snprintf(who, sizeof who, "the %" PRIu32 " ranks together", q->p);
     if (q->t->ports)
-        snprintf(through, sizeof(through), "%" PRIu32 " port%s per rank", q->t->ports,
+        snprintf(through, sizeof through, "%" PRIu32 " port%s per rank", q->t->ports,
                  q->t->ports == 1 ? "" : "s");
     else
-        snprintf(through, sizeof(through), "links");
-    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s",
+        snprintf(through, sizeof through, "links");
+    snprintf(b->text, sizeof b->text, "%s of %s: %s must %s %s through %s of %s: %s / %s = %s",
              tt_sched_coll_name(q->coll), whole, size, verb, who, through, rate, size, rate, time);
 }
 
@@ -69,8 +69,8 @@ static size_t put_row(const struct tt_topo *t, uint32_t first, uint32_t last, ch
     if (!t->names)
         return (size_t)snprintf(buf, cap, first == last ? "%" PRIu32 : "%" PRIu32 "-%" PRIu32,
                                 first, last);
-    tt_topo_vertex_name(t, first, from, sizeof(from));
-    tt_topo_vertex_name(t, last, to, sizeof(to));
+    tt_topo_vertex_name(t, first, from, sizeof from);
+    tt_topo_vertex_name(t, last, to, sizeof to);
     if (first == last)
         return (size_t)snprintf(buf, cap, "%s", from);
     return (size_t)snprintf(buf, cap, last == first + 1 ? "%s, %s" : "%s to %s", from, to);
@@ -109,11 +109,11 @@ void tt_bound_words_cut(const struct tt_ask *q, struct tt_bound *b)
     char size[WORD], rate[WORD], time[WORD], list[LIST];
     bool few = b->side_ranks <= q->p - b->side_ranks; /* name the smaller side */
     uint32_t n = few ? b->side_ranks : q->p - b->side_ranks;
-    list_ranks(q, b->side, few, list, sizeof(list));
-    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
-    tt_format_rate(b->capacity, rate, sizeof(rate));
-    tt_format_time(b->time_ps, time, sizeof(time));
-    snprintf(b->text, sizeof(b->text),
+    list_ranks(q, b->side, few, list, sizeof list);
+    tt_format_size((uint64_t)b->bytes, size, sizeof size);
+    tt_format_rate(b->capacity, rate, sizeof rate);
+    tt_format_time(b->time_ps, time, sizeof time);
+    snprintf(b->text, sizeof b->text,
              "%s must %s %s%s (%" PRIu32 " of %" PRIu32 ") over links of %s: %s / %s = %s", size,
              b->both ? "leave and enter"
              : few   ? "leave"
@@ -153,12 +153,12 @@ void tt_bound_words_partition(const struct tt_ask *q, struct tt_bound *b)
 {
     char size[WORD], rate[WORD], time[WORD], list[LIST - 40] = "", whole[WORD];
     if (b->parts < q->p)
-        list_parts(q, b, list, sizeof(list));
-    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
-    tt_format_size(q->bytes, whole, sizeof(whole));
-    tt_format_rate(b->capacity, rate, sizeof(rate));
-    tt_format_time(b->time_ps, time, sizeof(time));
-    snprintf(b->text, sizeof(b->text),
+        list_parts(q, b, list, sizeof list);
+    tt_format_size((uint64_t)b->bytes, size, sizeof size);
+    tt_format_size(q->bytes, whole, sizeof whole);
+    tt_format_rate(b->capacity, rate, sizeof rate);
+    tt_format_time(b->time_ps, time, sizeof time);
+    snprintf(b->text, sizeof b->text,
              "%" PRIu32 " parts (%s): each element passes 2*(%" PRIu32
              "-1) times from part to part, so 4*%" PRIu32
              " * %s must leave and enter them over links of %s both ways: %s / %s = %s%s",

@@ -77,7 +77,7 @@ static tutti_status classes_find(const struct tt_topo *t, uint32_t *first_link, 
 tutti_status tt_cost_classes_find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate,
                                   struct tutti_error *err)
 {
-    uint32_t *links = tt_zalloc((size_t)t->ranks + 1, sizeof(*links));
+    uint32_t *links = tt_zalloc((size_t)t->ranks + 1, sizeof *links);
     if (!links)
         return tt_fail_memory(err, "link classes");
     for (uint32_t i = 0; i <= t->ranks; i++) {

@@ -86,8 +86,8 @@ static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tu
                              .nmessage = 2 * t->ranks,
                              .ncount = (uint32_t)arcs};
     tt_cost_machine_host(m, t);
-    m->rate = tt_alloc((size_t)ntransfer + 1, sizeof(*m->rate));
-    f->pace = tt_alloc(2 * (size_t)t->ranks, sizeof(*f->pace));
+    m->rate = tt_alloc((size_t)ntransfer + 1, sizeof *m->rate);
+    f->pace = tt_alloc(2 * (size_t)t->ranks, sizeof *f->pace);
     if (!m->rate || !f->pace) {
         free(m->rate);
         return tt_fail_memory(err, "link rates");
@@ -102,11 +102,11 @@ static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tu
 static tutti_status full_alloc(struct full *f, struct tutti_error *err)
 {
     f->path_cap = tt_topo_max_route(f->t);
-    f->head = tt_alloc((size_t)f->s->nsteps + 1, sizeof(*f->head));
-    f->next = tt_alloc(f->s->shape.ranks, sizeof(*f->next));
-    f->cursor = tt_zalloc(f->s->shape.ranks, sizeof(*f->cursor));
-    f->link_bytes = tt_zalloc(2 * (size_t)f->t->nlinks + 1, sizeof(*f->link_bytes));
-    f->path = tt_alloc((size_t)f->path_cap + 1, sizeof(*f->path));
+    f->head = tt_alloc((size_t)f->s->nsteps + 1, sizeof *f->head);
+    f->next = tt_alloc(f->s->shape.ranks, sizeof *f->next);
+    f->cursor = tt_zalloc(f->s->shape.ranks, sizeof *f->cursor);
+    f->link_bytes = tt_zalloc(2 * (size_t)f->t->nlinks + 1, sizeof *f->link_bytes);
+    f->path = tt_alloc((size_t)f->path_cap + 1, sizeof *f->path);
     if (!f->head || !f->next || !f->cursor || !f->link_bytes || !f->path)
         return tt_fail_memory(err, "walk through the schedule");
     return TUTTI_OK;
@@ -142,7 +142,7 @@ static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_r
 static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t,
                                  struct tutti_error *err)
 {
-    uint32_t *seen = tt_zalloc((size_t)t->ranks + t->switches, sizeof(*seen));
+    uint32_t *seen = tt_zalloc((size_t)t->ranks + t->switches, sizeof *seen);
     tutti_status st = seen ? TUTTI_OK : tt_fail_memory(err, "routes");
     for (uint32_t i = 0; i < s->nroutes && !st; i++)
         st = check_route(t, &s->routes[i], i + 1, seen, err);
@@ -259,7 +259,7 @@ static void fetch_ahead(const struct full *f, uint32_t next)
  * lists begin with the lowest. */
 static tutti_status full_walk(struct full *f, struct tutti_error *err)
 {
-    memset(f->head, 0xff, ((size_t)f->s->nsteps + 1) * sizeof(*f->head));
+    memset(f->head, 0xff, ((size_t)f->s->nsteps + 1) * sizeof *f->head);
     for (uint32_t r = f->s->shape.ranks; r-- > 0;)
         calendar_put(f, r);
     for (uint32_t step = 0; step < f->s->nsteps; step++) {

@@ -53,8 +53,8 @@ tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_machine *m, bo
     l->profile.resource.elem = sizeof(uint32_t);
     l->profile.pattern.elem = sizeof(struct tt_pattern_ref);
     uint64_t n = (uint64_t)l->m.ntransfer + l->m.nreduce + l->m.nmessage + l->m.ncount;
-    l->sum = n <= UINT32_MAX ? tt_zalloc((size_t)n + 1, sizeof(*l->sum)) : NULL;
-    l->touched = n <= UINT32_MAX ? tt_alloc((size_t)n + 1, sizeof(*l->touched)) : NULL;
+    l->sum = n <= UINT32_MAX ? tt_zalloc((size_t)n + 1, sizeof *l->sum) : NULL;
+    l->touched = n <= UINT32_MAX ? tt_alloc((size_t)n + 1, sizeof *l->touched) : NULL;
     uint64_t zero = 0;
     if (!l->sum || !l->touched || (keep && !tt_vec_push(&l->profile.start, &zero, 1))) {
         tt_cost_load_close(l);
@@ -129,6 +129,7 @@ static void keep_step(struct tt_load *l)
         ok = tt_vec_push(&p->resource, &r, 1) && tt_vec_push(&p->amount, &l->sum[r], 1);
         ok = ok && (!l->ref || tt_vec_push(&p->pattern, &l->ref[r], 1));
     }
+    assert(!ok || p->resource.len == p->amount.len);
     uint64_t end = p->resource.len;
     if (!ok || !tt_vec_push(&p->start, &end, 1))
         l->nomem = true;
@@ -168,6 +169,7 @@ tutti_status tt_cost_load_status(const struct tt_load *l, struct tutti_error *er
 /* Adds times * ceil(num / den) to *sum; false on overflow. */
 static bool add_ratio(uint64_t *sum, u128 num, u128 den, uint64_t times)
 {
+    assert(den > 0);
     u128 q = (num + den - 1) / den;
     uint64_t part;
     if (q > UINT64_MAX || __builtin_mul_overflow((uint64_t)q, times, &part))

@@ -37,7 +37,7 @@ struct known {
 static void fill_table(struct tt_patterns *p, const struct tt_bind *b, size_t n)
 {
     uint64_t turns = 0;
-    memset(p->table, 0, p->stride * sizeof(*p->table));
+    memset(p->table, 0, p->stride * sizeof *p->table);
     for (size_t y = 0, chunk = 0; y + p->stride < n; y++) {
         p->table[y + p->stride] =
             p->table[y] + turns * b->count + tt_sched_bind_offset(b, (uint32_t)chunk);
@@ -62,13 +62,13 @@ tutti_status tt_cost_patterns_open(struct tt_patterns *p, const struct tt_bind *
     p->terms.elem = sizeof(struct tt_term);
     p->known.elem = sizeof(struct known);
     p->nslots = FIRST_SLOTS;
-    p->slots = tt_alloc(p->nslots, sizeof(*p->slots));
-    p->table = n <= UINT32_MAX ? tt_alloc(n, sizeof(*p->table)) : NULL;
+    p->slots = tt_alloc(p->nslots, sizeof *p->slots);
+    p->table = n <= UINT32_MAX ? tt_alloc(n, sizeof *p->table) : NULL;
     if (!p->slots || !p->table) {
         tt_cost_patterns_close(p);
         return tt_fail_memory(err, "table of chunk offsets");
     }
-    memset(p->slots, 0xff, p->nslots * sizeof(*p->slots));
+    memset(p->slots, 0xff, p->nslots * sizeof *p->slots);
     fill_table(p, b, n);
     return TUTTI_OK;
 }
@@ -137,7 +137,7 @@ void tt_cost_terms_join(struct tt_vec *terms)
     struct tt_term *t = terms->data;
     size_t n = 0;
     if (terms->len > 1)
-        qsort(t, terms->len, sizeof(*t), compare_terms);
+        qsort(t, terms->len, sizeof *t, compare_terms);
     for (size_t i = 0, next; i < terms->len; i = next) {
         struct tt_term sum = t[i];
         for (next = i + 1; next < terms->len && compare_terms(&t[next], &sum) == 0; next++)
@@ -175,7 +175,7 @@ void tt_cost_terms_merge(struct tt_patterns *p, struct tt_vec *sum, struct tt_pa
             s[--out] = term;
     }
     if (end > out)
-        memmove(s, s + out, (end - out) * sizeof(*s));
+        memmove(s, s + out, (end - out) * sizeof *s);
     sum->len = end - out;
 }
 
@@ -217,12 +217,12 @@ static void grow_slots(struct tt_patterns *p)
     if (2 * (p->known.len + 1) <= p->nslots)
         return;
     size_t n = 2 * p->nslots;
-    uint32_t *slots = tt_alloc(n, sizeof(*slots));
+    uint32_t *slots = tt_alloc(n, sizeof *slots);
     if (!slots) {
         p->nomem = true;
         return;
     }
-    memset(slots, 0xff, n * sizeof(*slots));
+    memset(slots, 0xff, n * sizeof *slots);
     for (uint32_t id = 0; id < p->known.len; id++)
         insert_slot(p, slots, n, id);
     free(p->slots);
@@ -292,7 +292,7 @@ static bool know_values(struct tt_patterns *p, struct known *k)
 {
     if (k->values || tt_cost_patterns_over(p))
         return k->values != NULL;
-    k->values = tt_alloc(p->ranks, sizeof(*k->values));
+    k->values = tt_alloc(p->ranks, sizeof *k->values);
     if (!k->values) {
         p->nomem = true;
         return false;

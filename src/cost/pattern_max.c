@@ -148,7 +148,7 @@ static int by_from(const void *pa, const void *pb)
 static bool find_steps(struct eval *e)
 {
     uint64_t g, n = e->npoints;
-    struct point *room = tt_alloc(3 * (size_t)n, sizeof(*room));
+    struct point *room = tt_alloc(3 * (size_t)n, sizeof *room);
     if (!room) {
         e->p->nomem = true;
         return false;
@@ -162,8 +162,8 @@ static bool find_steps(struct eval *e)
         if (e->p->rest)
             add_rest(e->p, &room[i], &e->rest);
     }
-    qsort(e->units.at, e->units.n, sizeof(*room), by_from);
-    qsort(e->rest.at, e->rest.n, sizeof(*room), by_from);
+    qsort(e->units.at, e->units.n, sizeof *room, by_from);
+    qsort(e->rest.at, e->rest.n, sizeof *room, by_from);
     return true;
 }
 
@@ -198,7 +198,7 @@ static bool find_values(const struct eval *e, uint64_t *ret)
     uint64_t *level = NULL;
     if (!tt_cost_patterns_spend(p, 4 * ((uint64_t)p->chunks + p->ranks)))
         return false;
-    level = tt_alloc(p->chunks, sizeof(*level));
+    level = tt_alloc(p->chunks, sizeof *level);
     if (!level) {
         p->nomem = true;
         return false;
@@ -241,7 +241,7 @@ static uint64_t rest_places(const struct eval *e, uint64_t *ret)
 
 static bool most_of_all(const struct eval *e, uint64_t *ret)
 {
-    uint64_t *values = tt_alloc(e->p->ranks, sizeof(*values));
+    uint64_t *values = tt_alloc(e->p->ranks, sizeof *values);
     bool ok = values && find_values(e, values);
     e->p->nomem |= !values;
     for (uint32_t v = 0; ok && v < e->p->ranks; v++)

@@ -71,7 +71,7 @@ static uint32_t per_rank(const struct symmetric *y)
 static tutti_status sum_residues(struct symmetric *y, struct tutti_error *err)
 {
     uint32_t m = per_rank(y);
-    y->residue = tt_zalloc((size_t)m + 1, sizeof(*y->residue));
+    y->residue = tt_zalloc((size_t)m + 1, sizeof *y->residue);
     if (!y->residue)
         return tt_fail_memory(err, "chunk sizes");
     for (uint32_t c = 0; m > 1 && c < y->bind->chunks; c++)
@@ -101,9 +101,9 @@ static tutti_status open_patterns(struct symmetric *y, struct tutti_error *err)
     if (y->grid)
         return TUTTI_OK;
     y->patterned = true;
-    y->class_terms = tt_zalloc((size_t)y->t->ranks + 1, sizeof(*y->class_terms));
-    l->patterns = tt_zalloc(1, sizeof(*l->patterns));
-    l->ref = tt_alloc((size_t)n + 1, sizeof(*l->ref));
+    y->class_terms = tt_zalloc((size_t)y->t->ranks + 1, sizeof *y->class_terms);
+    l->patterns = tt_zalloc(1, sizeof *l->patterns);
+    l->ref = tt_alloc((size_t)n + 1, sizeof *l->ref);
     if (!y->class_terms || !l->patterns || !l->ref)
         return tt_fail_memory(err, "link classes");
     for (uint32_t i = 0; i <= y->t->ranks; i++)
@@ -122,11 +122,11 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
     struct tt_machine m = {
         .ntransfer = classes + 2, .nreduce = 1, .nmessage = 2, .ncount = classes};
     tt_cost_machine_host(&m, t);
-    m.rate = tt_alloc((size_t)classes + 2, sizeof(*m.rate));
-    y->first_link = tt_alloc(classes, sizeof(*y->first_link));
-    y->class_bytes = tt_zalloc(classes, sizeof(*y->class_bytes));
+    m.rate = tt_alloc((size_t)classes + 2, sizeof *m.rate);
+    y->first_link = tt_alloc(classes, sizeof *y->first_link);
+    y->class_bytes = tt_zalloc(classes, sizeof *y->class_bytes);
     y->path_cap = tt_topo_max_route(t);
-    y->path = tt_alloc((size_t)y->path_cap + 1, sizeof(*y->path));
+    y->path = tt_alloc((size_t)y->path_cap + 1, sizeof *y->path);
     tutti_status st = TUTTI_OK;
     if (!m.rate || !y->first_link || !y->class_bytes || !y->path)
         st = tt_fail_memory(err, "link classes");
@@ -406,7 +406,7 @@ static tutti_status find_busiest(struct symmetric *y, struct tutti_error *err)
 {
     struct tt_cost *c = &y->l->cost;
     const uint64_t *rate = y->l->m.rate;
-    struct tt_pattern_ref *ref = tt_alloc((size_t)y->t->ranks + 1, sizeof(*ref));
+    struct tt_pattern_ref *ref = tt_alloc((size_t)y->t->ranks + 1, sizeof *ref);
     uint32_t best = 0;
     if (!ref)
         return tt_fail_memory(err, "busiest link");

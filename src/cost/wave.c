@@ -52,10 +52,10 @@ static tutti_status tourney_open(struct tourney *y, uint32_t first, uint32_t n,
     *y = (struct tourney){.first = first, .n = n, .leaves = 1};
     while (y->leaves < n)
         y->leaves *= 2;
-    y->win = tt_alloc(2 * (size_t)y->leaves, sizeof(*y->win));
+    y->win = tt_alloc(2 * (size_t)y->leaves, sizeof *y->win);
     if (!y->win)
         return tt_fail_memory(err, "tournament of the links");
-    memset(y->win, 0xff, 2 * (size_t)y->leaves * sizeof(*y->win));
+    memset(y->win, 0xff, 2 * (size_t)y->leaves * sizeof *y->win);
     for (uint32_t i = 0; i < n; i++)
         y->win[y->leaves + i] = i;
     /* All uses are 0 at first, so any child may be the winner. */
@@ -215,10 +215,10 @@ static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
 static tutti_status windows_open(struct waves *v, struct tutti_error *err)
 {
     size_t n = (size_t)tt_machine_count(&v->l->m) + 1;
-    v->sum = tt_zalloc(n, sizeof(*v->sum));
-    v->window = tt_zalloc(n, sizeof(*v->window));
-    v->todo = tt_alloc(n, sizeof(*v->todo));
-    v->stale = tt_zalloc(n, sizeof(*v->stale));
+    v->sum = tt_zalloc(n, sizeof *v->sum);
+    v->window = tt_zalloc(n, sizeof *v->window);
+    v->todo = tt_alloc(n, sizeof *v->todo);
+    v->stale = tt_zalloc(n, sizeof *v->stale);
     if (!v->sum || !v->window || !v->todo || !v->stale)
         return tt_fail_memory(err, "waves");
     for (size_t i = 0; i < n; i++)
@@ -231,8 +231,8 @@ static tutti_status waves_open(struct waves *v, struct tutti_error *err)
 {
     const struct tt_machine *m = &v->l->m;
     tutti_status st = TUTTI_OK;
-    v->use = tt_zalloc((size_t)tt_machine_count(m) + 1, sizeof(*v->use));
-    v->queue = tt_alloc((size_t)v->l->profile.nsteps + 1, sizeof(*v->queue));
+    v->use = tt_zalloc((size_t)tt_machine_count(m) + 1, sizeof *v->use);
+    v->queue = tt_alloc((size_t)v->l->profile.nsteps + 1, sizeof *v->queue);
     if (!v->use || !v->queue)
         return tt_fail_memory(err, "waves");
     if (v->l->patterns && v->exact)

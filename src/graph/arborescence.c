@@ -44,11 +44,11 @@ static void level_free(struct level *l)
 static bool level_alloc(struct level *l, uint32_t n, uint32_t vertices)
 {
     *l = (struct level){.n = n};
-    l->arcs = tt_alloc((size_t)n * n, sizeof(*l->arcs));
-    l->pick = tt_alloc(n, sizeof(*l->pick));
-    l->pick_at = tt_alloc(n, sizeof(*l->pick_at));
-    l->up = tt_alloc(n, sizeof(*l->up));
-    l->of = tt_alloc(vertices, sizeof(*l->of));
+    l->arcs = tt_alloc((size_t)n * n, sizeof *l->arcs);
+    l->pick = tt_alloc(n, sizeof *l->pick);
+    l->pick_at = tt_alloc(n, sizeof *l->pick_at);
+    l->up = tt_alloc(n, sizeof *l->up);
+    l->of = tt_alloc(vertices, sizeof *l->of);
     return l->arcs && l->pick && l->pick_at && l->up && l->of;
 }
 
@@ -62,6 +62,7 @@ static void pick_arcs(struct level *l)
                                                      l->arcs[(size_t)best * l->n + v].weight))
                 best = u;
         l->pick_at[v] = v == l->root ? UINT32_MAX : best;
+        assert(best != UINT32_MAX || l->n == 1);
         if (v != l->root)
             l->pick[v] = l->arcs[(size_t)best * l->n + v];
     }
@@ -90,6 +91,7 @@ static uint32_t number_cycles(struct level *l)
         for (v = start; v != none && seen[v] == mark; v = l->pick_at[v])
             seen[v] = next++;
     }
+    assert(next > 0 && next <= l->n);
     return next;
 }
 
@@ -98,6 +100,7 @@ static void contract(const struct level *l, struct level *c, uint32_t vertices)
 {
     for (size_t i = 0; i < (size_t)c->n * c->n; i++)
         c->arcs[i].from = UINT32_MAX;
+    assert(c->n < l->n);
     c->root = l->up[l->root];
     for (uint32_t v = 0; v < vertices; v++)
         c->of[v] = l->up[l->of[v]];

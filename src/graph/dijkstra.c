@@ -59,6 +59,7 @@ static void sift_down(struct heap *h, uint32_t i, uint32_t v)
 
 static uint32_t pop(struct heap *h)
 {
+    assert(h->len > 0);
     uint32_t top = h->vertex[0], last = h->vertex[--h->len];
 
     if (h->len)
@@ -99,6 +100,7 @@ tutti_status tt_graph_dijkstra(const struct tt_graph *g, uint32_t source, const 
             dist[w] = d;
             if (via)
                 via[w] = g->id[k];
+            assert(reached || h.len < g->n);
             sift_up(&h, reached ? h.place[w] : h.len++, w);
         }
     }

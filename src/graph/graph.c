@@ -35,6 +35,7 @@ static void place_arcs(struct tt_graph *g, const uint32_t *tail, const uint32_t 
         g->start[v] += g->start[v - 1];
     for (uint32_t k = 0; k < g->narcs; k++) {
         uint32_t slot = g->start[tail[k] + 1]++;
+        assert(slot < g->narcs);
         g->head[slot] = head[k];
         g->id[slot] = k;
     }
@@ -77,6 +78,7 @@ void tt_graph_bfs(const struct tt_graph *g, uint32_t source, uint32_t *dist, uin
             uint32_t w = g->head[k];
             if (dist[w] != UINT32_MAX)
                 continue;
+            assert(len < g->n);
             dist[w] = dist[v] + 1;
             queue[len++] = w;
         }

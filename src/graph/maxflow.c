@@ -138,6 +138,7 @@ static uint64_t maxflow_push(struct tt_maxflow *f, uint32_t depth, uint64_t most
             most = f->room[id[f->path[i]]];
     for (uint32_t i = depth; i-- > 0;) {
         uint32_t a = id[f->path[i]];
+        assert(f->room[a] >= most);
         f->room[a] -= most;
         f->room[a ^ 1] += most;
         if (f->room[a] == 0)
@@ -163,6 +164,7 @@ static uint64_t blocking_flow(struct tt_maxflow *f, uint32_t s, uint32_t t, uint
                 break;
             v = f->from[g->id[f->path[depth]]];
         } else if ((k = climb(f, v)) < g->start[v + 1]) {
+            assert(depth < g->n);
             f->path[depth++] = k;
             v = g->head[k];
         } else if (depth > 0) { /* a dead end: the arc that led here is useless */
@@ -171,6 +173,7 @@ static uint64_t blocking_flow(struct tt_maxflow *f, uint32_t s, uint32_t t, uint
         } else
             break;
     }
+    assert(flow <= most);
     return flow;
 }
 

@@ -17,6 +17,7 @@
  * shared, but nothing is planned, built, read or written. */
 #include "plan/plan_int.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ struct tt_plan_cache {
 
 struct tt_plan_cache *tt_plan_cache_of_schedules(void)
 {
-    struct tt_plan_cache *c = tt_zalloc(1, sizeof(*c));
+    struct tt_plan_cache *c = tt_zalloc(1, sizeof *c);
 
     if (c)
         pthread_mutex_init(&c->lock, NULL);
@@ -63,7 +64,7 @@ struct tt_plan_cache *tt_plan_cache_make(void)
     struct tt_plan_cache *c = tt_plan_cache_of_schedules();
 
     if (c)
-        c->sets = tt_zalloc(SETS, sizeof(*c->sets));
+        c->sets = tt_zalloc(SETS, sizeof *c->sets);
     if (c && !c->sets) {
         tt_plan_cache_free(c);
         return NULL;
@@ -106,7 +107,7 @@ tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p,
     char options[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
     struct tt_str b = {0};
 
-    tt_algo_options_format(&o->algo_options, options, sizeof(options));
+    tt_algo_options_format(&o->algo_options, options, sizeof options);
     tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash,
                   (int)p->coll, p->ranks, p->root, p->count, (int)p->dtype, (int)p->redop,
                   p->ordered);
@@ -172,6 +173,7 @@ tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key
     /* The copy above and the free below happen outside the lock, which only covers the exchange. */
     s = &c->sets[set_of(key->s)];
     pthread_mutex_lock(&c->lock);
+    assert(s->next < WAYS);
     old = s->way[s->next];
     s->way[s->next] = e;
     s->next = (s->next + 1) % WAYS;
@@ -193,7 +195,8 @@ static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
     for (size_t i = 0; i < a->options.n; i++)
         if (!tt_streq(a->options.item[i].key, "segments"))
             o.item[o.n++] = a->options.item[i];
-    tt_algo_options_format(&o, text, sizeof(text));
+    assert(o.n <= a->options.n && o.n <= TT_MAX_OPTIONS);
+    tt_algo_options_format(&o, text, sizeof text);
     tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %s %s", a->topo ? a->topo->hash : 0,
                   (int)a->problem.coll, a->problem.ranks, al->name, text);
     if (b.failed)
@@ -205,11 +208,11 @@ static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
 static uint64_t bytes_of(const struct tt_sched *s)
 {
     uint64_t bytes =
-        s->nops * sizeof(*s->ops) + s->nspans * sizeof(*s->spans) + s->nroutes * sizeof(*s->routes);
+        s->nops * sizeof *s->ops + s->nspans * sizeof *s->spans + s->nroutes * sizeof *s->routes;
 
     for (uint32_t i = 0; i < s->nroutes; i++)
-        bytes += s->routes[i].nlinks * sizeof(*s->routes[i].links);
-    return bytes + 2 * ((uint64_t)s->nslices + 1) * sizeof(*s->op_start) + sizeof(*s);
+        bytes += s->routes[i].nlinks * sizeof *s->routes[i].links;
+    return bytes + 2 * ((uint64_t)s->nslices + 1) * sizeof *s->op_start + sizeof *s;
 }
 
 /* Removes item i and returns it; the order of the others stays. The caller holds the lock. */
@@ -217,15 +220,17 @@ static struct kept cache_take(struct tt_plan_cache *c, size_t i)
 {
     struct kept k = c->kept[i];
 
+    assert(i < c->nkept && c->bytes >= k.bytes);
     c->nkept--;
     c->bytes -= k.bytes;
-    memmove(&c->kept[i], &c->kept[i + 1], (c->nkept - i) * sizeof(k));
+    memmove(&c->kept[i], &c->kept[i + 1], (c->nkept - i) * sizeof k);
     return k;
 }
 
 /* Appends as most recently used; the caller holds the lock and has made room. */
 static void cache_append(struct tt_plan_cache *c, struct kept k)
 {
+    assert(c->nkept < SCHEDULES && c->bytes + k.bytes <= BYTES);
     c->bytes += k.bytes;
     c->kept[c->nkept++] = k;
 }

@@ -52,7 +52,7 @@ static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing 
     tutti_status st = TUTTI_OK;
 
     if (c->segments > 1 && !find_segments(&args.options)) {
-        snprintf(text, sizeof(text), "segments=%" PRIu32, c->segments);
+        snprintf(text, sizeof text, "segments=%" PRIu32, c->segments);
         st = tt_algo_options_add(&args.options, text, err);
         if (st == TUTTI_OK && c->built.sched)
             st = tt_plan_built_adapt(&c->built, c->algo, &args, err);
@@ -106,7 +106,7 @@ static void unsearched(struct tt_candidate *c, uint64_t work)
     char text[COUNT_WORDS];
     size_t len = strlen(c->why);
     snprintf(
-        c->why + len, sizeof(c->why) - len,
+        c->why + len, sizeof c->why - len,
         "; one segment: about %s operations to find a better number exceed the planning budget",
         count_words(work, text));
 }
@@ -190,7 +190,7 @@ static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_ru
                        "segments=%s was asked for, but the rule says segments=%s", wished->value,
                        ruled->value);
     if (wished && !ruled) {
-        snprintf(text, sizeof(text), "%s=%s", wished->key, wished->value);
+        snprintf(text, sizeof text, "%s=%s", wished->key, wished->value);
         st = tt_algo_options_add(&joined, text, err);
     }
     if (st == TUTTI_OK)
@@ -204,7 +204,7 @@ static tutti_status list_candidates(struct tt_plan *plan, struct tutti_error *er
     size_t n;
     const struct tt_algo *const *table = tt_algo_table(&n);
 
-    plan->candidates = tt_zalloc(n, sizeof(*plan->candidates));
+    plan->candidates = tt_zalloc(n, sizeof *plan->candidates);
     if (!plan->candidates)
         return tt_fail_memory(err, "candidates");
     plan->ncandidates = n;
@@ -226,8 +226,8 @@ static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuni
             plan->winner = i;
         } else {
             c->skipped = true;
-            snprintf(c->why, sizeof(c->why), "not priced: rule %zu of %.200s fixes %s",
-                     rule->number, file, rule->algo->name);
+            snprintf(c->why, sizeof c->why, "not priced: rule %zu of %.200s fixes %s", rule->number,
+                     file, rule->algo->name);
         }
     }
     return st;
@@ -301,7 +301,7 @@ static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, 
             jobs[n++] =
                 (struct job){.candidate = i, .way = way, .home = is_home(c->algo, p->args.topo)};
     }
-    qsort(jobs, n, sizeof(*jobs), by_work);
+    qsort(jobs, n, sizeof *jobs, by_work);
     *ret_n = n;
     return TUTTI_OK;
 }
@@ -311,7 +311,7 @@ static void choose_skip(struct tt_candidate *c, uint64_t work, uint64_t budget_m
 {
     char text[COUNT_WORDS];
     c->skipped = true;
-    snprintf(c->why, sizeof(c->why),
+    snprintf(c->why, sizeof c->why,
              "not priced: about %s operations exceed %sthe planning budget of %" PRIu64 " ms",
              count_words(work, text), alone ? "" : "what is left of ", budget_ms);
 }
@@ -359,7 +359,7 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
             used = way->whole > budget - used ? budget : used + way->whole;
         if (st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE) {
             c->refused = true;
-            snprintf(c->why, sizeof(c->why), "%.*s", (int)sizeof(c->why) - 1, why.text);
+            snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why.text);
         } else if (st != TUTTI_OK) {
             tt_fail_prefix(&why, "%s", c->algo->name);
             return tt_fail(err, st, "%s", why.text);
@@ -503,7 +503,7 @@ static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan
 
     if (st != TUTTI_OK)
         return st;
-    jobs = tt_alloc(plan->ncandidates, sizeof(*jobs));
+    jobs = tt_alloc(plan->ncandidates, sizeof *jobs);
     if (!jobs)
         return tt_fail_memory(err, "candidates");
     st = probe_all(p, plan, jobs, &n, err);

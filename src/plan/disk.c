@@ -32,9 +32,9 @@ static bool directory(char *buf, size_t cap)
 bool tt_plan_disk_path(const char *name, char *buf, size_t cap)
 {
     char dir[TT_DISK_PATH];
-    if (!directory(dir, sizeof(dir) - NAME))
+    if (!directory(dir, sizeof dir - NAME))
         return false;
-    int n = snprintf(buf, cap, "%.*s/%s", (int)(sizeof(dir) - NAME), dir, name);
+    int n = snprintf(buf, cap, "%.*s/%s", (int)(sizeof dir - NAME), dir, name);
     return n > 0 && (size_t)n < cap;
 }
 
@@ -52,7 +52,7 @@ static void make_directories(const char *dir)
             cut[k++] = i;
     for (size_t k = 2; k-- > 0;)
         if (cut[k]) {
-            snprintf(path, sizeof(path), "%.*s", (int)cut[k], dir);
+            snprintf(path, sizeof path, "%.*s", (int)cut[k], dir);
             mkdir(path, 0700);
         }
     mkdir(dir, 0700);
@@ -92,7 +92,7 @@ static struct tt_vec list_files(int dir_fd, DIR *d)
         if (!is_ours(e->d_name) || fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
             !S_ISREG(st.st_mode))
             continue;
-        snprintf(f.name, sizeof(f.name), "%s", e->d_name);
+        snprintf(f.name, sizeof f.name, "%s", e->d_name);
         f.time = st.st_mtim;
         f.bytes = (uint64_t)st.st_size;
         if (!tt_vec_push(&all, &f, 1))
@@ -128,7 +128,7 @@ static void write_file(const char *path, const struct tt_vec *bytes)
 {
     char tmp[TT_DISK_PATH + 8];
     uint64_t check = tt_hash_bytes(0, bytes->data, bytes->len);
-    snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path);
+    snprintf(tmp, sizeof tmp, "%s.XXXXXX", path);
     int fd = mkostemp(tmp, O_CLOEXEC); /* mode 0600 */
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (!out) {
@@ -147,8 +147,8 @@ void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
 {
     char path[TT_DISK_PATH], dir[TT_DISK_PATH];
     /* A memo of more than half the limit would evict nearly everything else. */
-    if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof(path)) ||
-        !directory(dir, sizeof(dir)))
+    if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof path) ||
+        !directory(dir, sizeof dir))
         return;
     make_directories(dir);
     make_room(dir, bytes->len + CHECK);
@@ -190,7 +190,7 @@ bool tt_plan_disk_read(const char *name, struct tt_vec *ret)
     char path[TT_DISK_PATH];
     struct tt_vec bytes = {.elem = 1};
     /* O_NOFOLLOW, O_NONBLOCK: a symbolic link is refused, and opening a FIFO does not block. */
-    int fd = tt_plan_disk_path(name, path, sizeof(path))
+    int fd = tt_plan_disk_path(name, path, sizeof path)
                  ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
                  : -1;
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");

@@ -57,7 +57,7 @@ static tutti_status plan_make(struct tt_pricing *pricing, uint64_t bytes,
                               struct tutti_error *err)
 {
     const struct tt_problem *p = &pricing->args.problem;
-    struct tt_plan *plan = tt_zalloc(1, sizeof(*plan));
+    struct tt_plan *plan = tt_zalloc(1, sizeof *plan);
     tutti_status st;
 
     if (!plan)
@@ -168,18 +168,18 @@ static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan
     bool ok = true;
 
     if (p->candidates) {
-        copy->candidates = tt_alloc(p->ncandidates, sizeof(*p->candidates));
+        copy->candidates = tt_alloc(p->ncandidates, sizeof *p->candidates);
         ok = copy->candidates != NULL;
         if (ok)
-            memcpy(copy->candidates, p->candidates, p->ncandidates * sizeof(*p->candidates));
+            memcpy(copy->candidates, p->candidates, p->ncandidates * sizeof *p->candidates);
         copy->ncandidates = ok ? p->ncandidates : 0;
     }
     for (size_t k = 0; k < TT_BOUND_KINDS; k++) {
         const struct tt_bound *b = &p->bounds.item[k];
         if (b->side)
-            ok = (copy->bounds.item[k].side = copy_of(b->side, vertices, sizeof(*b->side))) && ok;
+            ok = (copy->bounds.item[k].side = copy_of(b->side, vertices, sizeof *b->side)) && ok;
         if (b->part)
-            ok = (copy->bounds.item[k].part = copy_of(b->part, vertices, sizeof(*b->part))) && ok;
+            ok = (copy->bounds.item[k].part = copy_of(b->part, vertices, sizeof *b->part)) && ok;
     }
     return ok;
 }
@@ -187,7 +187,7 @@ static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan
 tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret,
                           struct tutti_error *err)
 {
-    struct tt_plan *copy = tt_alloc(1, sizeof(*copy));
+    struct tt_plan *copy = tt_alloc(1, sizeof *copy);
 
     if (!copy)
         return tt_fail_memory(err, "plan");
@@ -257,11 +257,12 @@ tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *
     struct tt_sched *s = NULL;
     tutti_status st = check_network(p, t, err);
     if (!st && !p->algo->slice)
-        st = tt_fail(err, TUTTI_ERR_REFUSED, "%s lists all ranks or none", p->algo->name);
+        st = tt_fail(err, TUTTI_ERR_REFUSED,
+                     "%s builds all ranks together: it has no slice of one rank", p->algo->name);
     if (!st)
         st = tt_algo_slice(p->algo, &args, 0, 1, &s, err);
     if (!st && !s->shape.symmetric)
-        st = tt_fail(err, TUTTI_ERR_REFUSED, "ranks of this %s do not do the same, shifted",
+        st = tt_fail(err, TUTTI_ERR_REFUSED, "%s is not symmetric: its ranks do different things",
                      p->algo->name);
     if (st)
         tt_sched_free(s);

@@ -24,7 +24,7 @@ static tutti_status as_refusal(tutti_status st, const struct tutti_error *why,
         return st;
     }
     c->refused = true;
-    snprintf(c->why, sizeof(c->why), "%.*s", (int)sizeof(c->why) - 1, why->text);
+    snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why->text);
     return TUTTI_OK;
 }
 
@@ -147,10 +147,10 @@ static void add_busiest(struct tt_str *b, const struct tt_topo *t, const struct 
 
     if (cost->busiest_bytes == 0)
         return;
-    tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof(from));
-    tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof(to));
+    tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof from);
+    tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof to);
     tt_str_printf(b, "; busiest link %s->%s carries %s", from, to,
-                  tt_format_size(cost->busiest_bytes, size, sizeof(size)));
+                  tt_format_size(cost->busiest_bytes, size, sizeof size));
 }
 
 /* Writes c->why: "14 steps; latency 61%, links 39%; busiest link switch 0->rank 3 carries 96
@@ -176,7 +176,7 @@ static tutti_status price_explain(const struct tt_topo *t, struct tt_candidate *
         tt_str_printf(&b, "; predicted_us is an upper bound");
     if (b.failed)
         return tt_fail_memory(err, "explanation");
-    snprintf(c->why, sizeof(c->why), "%s", b.s);
+    snprintf(c->why, sizeof c->why, "%s", b.s);
     tt_str_free(&b);
     return TUTTI_OK;
 }

@@ -85,7 +85,7 @@ static tutti_status find_key(struct tt_json_reader *r, struct keys *k, const cha
         *ret = i;
         return TUTTI_OK;
     }
-    tt_near_matches(name, k->names, k->n, near, sizeof(near));
+    tt_near_matches(name, k->names, k->n, near, sizeof near);
     return tt_json_fail(r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", name,
                         near[0] ? "; " : "", near);
 }
@@ -160,7 +160,7 @@ static tutti_status read_coll(struct tt_json_reader *r, tutti_coll *ret, struct 
         return st;
     found = tt_sched_coll_find(tok.text);
     if (found < 0) {
-        tt_near_matches(tok.text, names, countof(names), near, sizeof(near));
+        tt_near_matches(tok.text, names, countof(names), near, sizeof near);
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no collective '%.60s'%s%s", tok.text,
                             near[0] ? "; " : "", near);
     }
@@ -202,16 +202,16 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
         st = tt_json_next(r, &tok, err);
         if (st != TUTTI_OK || tok.kind == TT_JSON_OBJECT_END)
             break;
-        if (tok.len >= sizeof(key.key))
+        if (tok.len >= sizeof key.key)
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no option has so long a name");
         memcpy(key.key, tok.text, tok.len + 1); /* tok.text is overwritten by the next token */
         st = read_string(r, key.key, &tok, err);
         if (st != TUTTI_OK)
             break;
-        if (tok.len >= sizeof(key.value))
+        if (tok.len >= sizeof key.value)
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "the value of \"%s\" is too long",
                                 key.key);
-        snprintf(text, sizeof(text), "%s=%s", key.key, tok.text);
+        snprintf(text, sizeof text, "%s=%s", key.key, tok.text);
         if (tt_algo_options_add(o, text, &why) != TUTTI_OK)
             return fail_here(r, &why, err);
     }
@@ -367,8 +367,8 @@ uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules)
         const struct tt_tuning_rule *r = tt_vec_at(rules, i);
         const uint64_t numbers[] = {(uint64_t)r->coll, r->min_ranks, r->max_ranks, r->min_bytes,
                                     r->max_bytes};
-        tt_algo_options_format(&r->options, options, sizeof(options));
-        h = tt_hash_bytes(h, numbers, sizeof(numbers));
+        tt_algo_options_format(&r->options, options, sizeof options);
+        h = tt_hash_bytes(h, numbers, sizeof numbers);
         h = tt_hash_bytes(h, r->algo->name, strlen(r->algo->name));
         h = tt_hash_bytes(h, options, strlen(options));
     }
@@ -379,7 +379,7 @@ uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules)
 static tutti_status read_all(struct tt_json_reader *r, const char *name, struct tt_tuning **ret,
                              struct tutti_error *err)
 {
-    struct tt_tuning *t = tt_zalloc(1, sizeof(*t));
+    struct tt_tuning *t = tt_zalloc(1, sizeof *t);
     tutti_status st;
 
     if (t) {

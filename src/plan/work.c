@@ -59,7 +59,7 @@ static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *
 {
     struct tt_slice sl = tt_sched_slice(s, s->first_rank);
     uint32_t cap = tt_topo_max_route(t), hops;
-    uint32_t *links = tt_alloc((size_t)cap + 1, sizeof(*links));
+    uint32_t *links = tt_alloc((size_t)cap + 1, sizeof *links);
     uint64_t sum = 0;
     size_t most = cap < HOPS / ROUTED ? ROUTED : HOPS / cap + 1;
     size_t sends = count_sends(&sl), every = sends / most + 1, seen = 0, routed = 0;

@@ -142,7 +142,7 @@ static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *r
         uint64_t start = done > ready[i] ? done : ready[i];
         if (cost >= TT_POLICY_MOST || startup >= TT_POLICY_MOST || start >= TT_POLICY_MOST)
             return tt_fail(err, TUTTI_ERR_REFUSED,
-                           "the model has no time for a bucket of %llu bytes",
+                           "the cost model gives no time for a bucket of %llu bytes",
                            (unsigned long long)sum);
         uint64_t next = i > 0 ? ready[i - 1] : 0;
         bool join = i > 0 && !tt_policy_fuse_apart(in, i) && next < start + cost &&

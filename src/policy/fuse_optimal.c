@@ -90,7 +90,7 @@ static tutti_status fuse_optimal_solve(struct plan *p, struct tutti_error *err)
                 p->end[k + 1] > p->units[l].ready_ps ? p->end[k + 1] : p->units[l].ready_ps;
             if (cost >= TT_POLICY_MOST || start >= TT_POLICY_MOST)
                 return tt_fail(err, TUTTI_ERR_REFUSED,
-                               "the model has no time for a bucket of %llu bytes",
+                               "the cost model gives no time for a bucket of %llu bytes",
                                (unsigned long long)bytes);
             if (start + cost < p->end[l]) {
                 p->end[l] = start + cost;

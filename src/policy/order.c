@@ -68,6 +68,7 @@ static uint64_t put_first(struct search *s, uint32_t bucket)
                                  .needs_forward = TT_NO_LAUNCH,
                                  .before_forward = p->wait_at_step ? 0 : b->first};
     l.cost_ps = cost_of(s->in, b, l.coll);
+    assert(bucket < p->nbuckets && p->nlaunches < 2 * p->nbuckets);
     s->scatter[bucket] = p->nlaunches;
     p->launches[p->nlaunches++] = l;
     return l.cost_ps;
@@ -97,6 +98,7 @@ static uint64_t put_gather(struct search *s, uint32_t bucket)
 /* Keeps the most urgent (lowest) bucket on top. */
 static void insert_gather(struct search *s, uint32_t bucket, uint64_t from_ps)
 {
+    assert(s->ngathers < s->p->nbuckets);
     uint32_t i = s->ngathers++;
     for (; i > 0 && s->gathers[i - 1].bucket < bucket; i--)
         s->gathers[i] = s->gathers[i - 1];
@@ -108,10 +110,12 @@ static void take_ready(struct search *s)
 {
     while (s->next > 0 && s->ready[s->next - 1] <= s->now)
         s->waiting[s->nwaiting++] = --s->next;
+    assert(s->nwaiting + s->next <= s->p->nbuckets);
 }
 
 static void do_first(struct search *s)
 {
+    assert(s->nwaiting > 0);
     uint32_t b = s->waiting[--s->nwaiting];
     s->now += put_first(s, b);
     if (s->p->buckets[b].decoupled)
@@ -120,6 +124,7 @@ static void do_first(struct search *s)
 
 static void do_gather(struct search *s)
 {
+    assert(s->ngathers > 0 && s->gathers[s->ngathers - 1].from_ps <= s->now);
     s->now += put_gather(s, s->gathers[--s->ngathers].bucket);
 }
 
@@ -184,7 +189,7 @@ static tutti_status probe_costs(const struct tt_policy *p, const struct tt_polic
         uint64_t second = b->decoupled ? cost_of(in, b, TUTTI_ALL_GATHER) : 0;
         if (first >= TT_POLICY_MOST - sum || second >= TT_POLICY_MOST - sum - first)
             return tt_fail(err, TUTTI_ERR_REFUSED,
-                           "bucket %u (%llu bytes): there is no time for %s by %s", i,
+                           "bucket %u (%llu bytes): the cost model gives no time for %s by %s", i,
                            (unsigned long long)b->bytes,
                            b->decoupled ? "reduce-scatter and all-gather" : "allreduce",
                            tt_policy_algo_name(b->algo));

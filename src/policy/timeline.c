@@ -67,12 +67,14 @@ static uint64_t needed_launch_end(struct run *r, const struct tt_policy_launch *
 /* Runs the launch at the head of the stream. */
 static void run_launch(struct run *r)
 {
+    assert(r->head < r->p->nlaunches);
     const struct tt_policy_launch *l = &r->p->launches[r->head];
     /* Gradients become ready from the last to the first. */
     uint64_t start = timeline_later(r->stream_ps, r->ready[l->needs_first]);
     start = timeline_later(start, needed_launch_end(r, l));
     if (l->needs_forward != TT_NO_LAUNCH)
         start = timeline_later(start, r->begun[l->needs_forward]);
+    assert(start >= r->stream_ps);
     r->ended[r->head] = r->stream_ps = start + l->cost_ps;
     timeline_note(r, TT_SPAN_LAUNCH, r->head, start, r->stream_ps);
     r->head++;
@@ -136,6 +138,7 @@ static void sum_up(const struct run *r, struct tt_policy_times *ret)
     for (uint32_t i = 0; i < r->p->nlaunches; i++)
         ret->stream_ps += r->p->launches[i].cost_ps;
     ret->comm_ps = tt_policy_comm(&r->p->options, r->costs, bytes);
+    assert(ret->iteration_ps >= ret->forward_ps + ret->backward_ps + ret->update_ps);
     ret->exposed_ps = ret->iteration_ps - ret->forward_ps - ret->backward_ps - ret->update_ps;
     ret->ideal_ps = ideal(r->p->options.kind, ret);
     ret->limit_ps = timeline_later(ret->comm_ps, ret->forward_ps + ret->backward_ps);

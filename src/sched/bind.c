@@ -72,6 +72,7 @@ tutti_status tt_sched_bind_make(const struct tt_shape *s, uint64_t count, tutti_
         b.quantum = aligned;
     b.units = b.count / b.quantum;
     b.each = !b.prefix && b.units % b.chunks == 0 ? b.quantum * (b.units / b.chunks) : 0;
+    assert(b.quantum * b.units <= b.count && b.total > 0);
     *ret = b;
     return TUTTI_OK;
 }
@@ -88,6 +89,7 @@ void tt_sched_bind_free(struct tt_bind *b)
  * it. 128 bits only where 64 overflow: division by them is slow. */
 static uint64_t bind_scale(uint64_t a, uint64_t b, uint64_t d, bool up)
 {
+    assert(d > 0);
     uint64_t product, extra = up ? d - 1 : 0;
     if (!__builtin_mul_overflow(a, b, &product) &&
         !__builtin_add_overflow(product, extra, &product))

@@ -88,6 +88,7 @@ static void build_reserve(struct tt_vec *v, uint64_t more, uint64_t max_bytes)
     void *data = tt_resize(v->data, (size_t)want, v->elem);
     if (!data)
         return;
+    assert(want >= v->len);
     v->data = data;
     v->cap = (size_t)want;
 }

@@ -14,7 +14,7 @@ static tutti_status check_limits(const struct tt_shape *s, struct tutti_error *e
         return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " ranks: at most %d are accepted", s->ranks,
                        TT_MAX_RANKS);
     if (s->nbufs < TT_BUF_SCRATCH)
-        return tt_fail(err, TUTTI_ERR_INCORRECT, "%" PRIu32 " buffers: input and output are two",
+        return tt_fail(err, TUTTI_ERR_INCORRECT, "%" PRIu32 " buffers: input and output need two",
                        s->nbufs);
     if (s->nbufs > TT_MAX_BUFS)
         return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " buffers: at most %d are accepted",
@@ -36,7 +36,7 @@ static tutti_status check_words(const struct tt_shape *s, struct tutti_error *er
     if ((unsigned)s->coll >= TUTTI_COLL_COUNT || (unsigned)s->dtype >= TUTTI_DTYPE_COUNT ||
         (unsigned)s->redop > TT_REDOP_USER)
         return tt_fail(err, TUTTI_ERR_INCORRECT,
-                       "collective %d, data type %d or reduction %d is none", (int)s->coll,
+                       "unknown collective (%d), data type (%d) or reduction (%d)", (int)s->coll,
                        (int)s->dtype, (int)s->redop);
     if (!memchr(s->algo, 0, sizeof s->algo) || !memchr(s->options, 0, sizeof s->options))
         return tt_fail(err, TUTTI_ERR_INCORRECT, "algorithm name or options are not terminated");

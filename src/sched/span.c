@@ -86,6 +86,7 @@ static bool meets_same_stride(const struct tt_span *a, const struct tt_span *b)
 {
     if (b->first < a->first)
         return meets_same_stride(b, a);
+    assert(a->stride == b->stride && a->stride > 0);
     uint64_t distance = b->first - a->first;
     uint64_t k = distance / a->stride;
     /* b starts this far after repetition k of a, and stride - past before k + 1 */
@@ -110,6 +111,7 @@ static bool meets_within_period(const struct tt_span *a, const struct tt_span *b
                                 uint64_t *work)
 {
     uint64_t first_end = (uint64_t)a->first + a->len;
+    assert(a->stride > 0 && period > 0);
     uint64_t begin = b->first < first_end ? 0 : (b->first - first_end) / a->stride + 1;
     for (uint64_t i = begin; i < a->reps && i - begin < period; i++) {
         uint64_t lo = a->first + i * a->stride;

@@ -62,6 +62,7 @@ static void issue(struct tt_engine *e, uint32_t conn)
 /* Starts the connection's next message if it is ready and nothing else is being sent there. */
 static void stream_try(struct tt_engine *e, uint32_t conn)
 {
+    assert(conn < e->w->nconns);
     struct tt_stream *s = &e->stream[conn];
     if (s->busy || s->next == TT_WORK_NONE ||
         e->left[(size_t)s->next * e->w->segments + s->segment] > 0)
@@ -112,6 +113,7 @@ static void flow_tell(struct tt_engine *e)
     for (size_t i = 0; i < e->done.len && !e->failed; i++) {
         struct tt_done d = ((const struct tt_done *)e->done.data)[i];
         struct tt_sim_rank *r = &e->r->rank[d.rank];
+        assert(w->op[d.op].after <= w->op[d.op + 1].after);
         e->finished++;
         r->end_ps = e->now > r->end_ps ? e->now : r->end_ps;
         for (uint32_t k = w->op[d.op].after; k < w->op[d.op + 1].after; k++)
@@ -155,6 +157,7 @@ static void left_sender(struct tt_engine *e, const struct tt_flow *x)
     uint64_t latency = tt_sim_latency(&e->in->o->whatif, w->conn[x->conn].latency_ps,
                                       (uint64_t)send->ref * w->segments + x->segment);
     uint64_t at = tt_sim_engine_later(e, e->now, (double)latency);
+    assert(s->busy && s->next == x->op && at >= e->now);
     s->arrived_ps = at = at > s->arrived_ps ? at : s->arrived_ps;
     flow_put(e, at, EV_ARRIVE, send->peer, x->segment);
     if (e->r->timeline)
@@ -172,6 +175,7 @@ static void left_sender(struct tt_engine *e, const struct tt_flow *x)
 void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
+    assert(s->busy && s->next != TT_WORK_NONE);
     const struct tt_work_op *send = &e->w->op[s->next];
     uint64_t bytes = op_bytes(e->w, send, s->segment);
     if (bytes == 0) {
@@ -207,6 +211,7 @@ static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
 static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
 {
     const struct tt_work_op *o = &e->w->op[recv];
+    assert(o->kind == TT_OP_RECV || o->kind == TT_OP_RECV_REDUCE);
     e->arrived++;
     tt_sim_port_free(e, o->conn);
     if (e->in->t->overhead_ps)

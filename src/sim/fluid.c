@@ -19,6 +19,7 @@
 
 static struct tt_flow *flow_at(const struct tt_fluid *f, uint32_t i)
 {
+    assert(i < f->flows.len);
     return (struct tt_flow *)f->flows.data + i;
 }
 
@@ -89,6 +90,7 @@ static void fill_lanes(struct tt_fluid *f)
         if (f->own_hops)
             fill_hops(f, &w->conn[i], l);
         l->rate = INFINITY;
+        assert(l->n <= w->conn[i].nlinks + 2);
         for (uint32_t k = 0; k < l->n; k++)
             l->rate = fmin(l->rate, f->res[f->hops[l->at + k]].rate);
         f->max_hops = l->n > f->max_hops ? l->n : f->max_hops;
@@ -179,6 +181,7 @@ static bool take_spare(struct tt_vec *v, uint32_t *ret)
  * most flows at once, not the length of the run. */
 struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now)
 {
+    assert(conn < f->in->w->nconns && bytes > 0);
     const struct tt_lane *l = &f->lane[conn];
     uint32_t i, place = (uint32_t)f->place.len;
     if (!take_spare(&f->spare[l->n], &place) && l->n &&

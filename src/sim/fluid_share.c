@@ -14,12 +14,14 @@
  * connected with a dirty resource cannot change and are not examined. */
 #include "sim/fluid.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const double same = 1 + 1e-12;
 
 static struct tt_flow *flow_at(const struct tt_fluid *f, uint32_t i)
 {
+    assert(i < f->flows.len);
     return (struct tt_flow *)f->flows.data + i;
 }
 
@@ -29,6 +31,7 @@ static struct tt_flow *flow_at(const struct tt_fluid *f, uint32_t i)
  * limit. */
 static void reach_res(struct tt_fluid *f, uint32_t id)
 {
+    assert(id < f->nres);
     struct tt_res *r = &f->res[id];
     if (r->mark == f->mark || r->n == 0)
         return;
@@ -90,6 +93,7 @@ static void level_put(struct tt_fluid *f, struct tt_level e)
 
 static struct tt_level level_take(struct tt_fluid *f)
 {
+    assert(f->levels.len > 0);
     struct tt_level *h = f->levels.data, top = h[0], e = h[--f->levels.len];
     size_t n = f->levels.len, i = 0;
     for (size_t child = 1; child < n; child = 2 * i + 1) {
@@ -122,6 +126,7 @@ static void settle_flow(struct tt_fluid *f, uint32_t i, double level)
     *rates = rate;
     for (uint32_t k = 0; k < l->n; k++) {
         struct tt_res *r = &f->res[f->hops[l->at + k]];
+        assert(r->open > 0);
         r->room -= rate;
         r->weight -= w->weight;
         r->open--;

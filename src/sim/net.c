@@ -19,6 +19,7 @@
 
 uint32_t tt_sim_net_conn(const struct tt_net *n, uint32_t msg)
 {
+    assert(msg / n->in->w->segments < n->in->w->nmsgs);
     return n->in->w->msg[msg / n->in->w->segments].conn;
 }
 
@@ -51,6 +52,7 @@ static void net_ask(struct tt_net *n, uint32_t lane)
     else
         l->port = n->nports - n->in->t->ranks * n->set.interfaces + c->dst * n->set.interfaces +
                   n->eject[p->msg / n->in->w->segments];
+    assert(l->port < n->nports);
     struct tt_net_port *port = &n->port[l->port];
     l->prev = TT_NET_NONE;
     l->next = port->head;
@@ -78,6 +80,7 @@ bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_pack
         l->head = 0;
         l->cap = cap;
     }
+    assert(l->len < l->cap && (l->cap & (l->cap - 1)) == 0);
     l->packet[(l->head + l->len++) & (l->cap - 1)] = *p;
     if (l->len == 1)
         net_ask(n, lane);
@@ -94,6 +97,7 @@ void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
         n->port[l->port].head = l->next;
     if (l->next != TT_NET_NONE)
         n->lane[l->next].prev = l->prev;
+    assert(l->len > 0 && l->port < n->nports);
     l->port = l->out = TT_NET_NONE;
     l->head = (l->head + 1) & (l->cap - 1);
     if (--l->len)
@@ -104,6 +108,7 @@ void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
  * is cut, if it extends that far; a promise to the same lane is not affected. */
 void tt_sim_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time)
 {
+    assert(port < n->nports);
     struct tt_net_port *o = &n->port[port];
     if (o->p.lane != TT_NET_NONE) { /* the next look is not later than the end of the promise */
         if (o->p.lane != lane && o->p.first + o->p.gap * (o->p.n - 1) >= time)
@@ -167,6 +172,7 @@ uint64_t tt_sim_net_next(struct tt_net *n)
 
 void tt_sim_net_step(struct tt_net *n)
 {
+    assert(n->agenda.len > 0);
     uint32_t port = (uint32_t)n->agenda.at[0].id;
     n->now = n->agenda.at[0].time;
     n->events++;

@@ -115,6 +115,7 @@ static struct choice net_port_choose(const struct tt_net *n, const struct tt_net
  * holds for k = 0. */
 static uint64_t keeps_up(const struct tt_train *t, uint64_t first, uint64_t gap)
 {
+    assert(t->first <= first);
     if (t->gap <= gap)
         return t->count;
     return fewer(t->count, (first - t->first) / (t->gap - gap) + 1);
@@ -145,6 +146,7 @@ static void net_port_measure(const struct tt_net *n, const struct tt_net_lane *l
     most = fewer(most, firm(&p->flits, n->now, l->delay));
     if (l->out != TT_NET_NONE)
         most = fewer(most, firm(&p->credits, n->now, n->lane[l->out].credit_delay));
+    assert(most > 0);
     p->first = n->now;
     p->gap = pace;
     p->n = 1;
@@ -162,6 +164,7 @@ static void net_port_measure(const struct tt_net *n, const struct tt_net_lane *l
                              keeps_up(&p->credits, p->first, p->gap)));
     if (others != TT_NEVER)
         most = fewer(most, others <= p->first ? 1 : (others - p->first - 1) / p->gap + 1);
+    assert(most > 0);
     p->n = most;
 }
 
@@ -210,6 +213,7 @@ static void net_port_start(struct tt_net *n, uint32_t lane, uint32_t out)
         tt_sim_net_tell(n, p->msg, TT_NET_ENTERS, n->now);
     if (out == TT_NET_NONE)
         return;
+    assert(n->lane[out].owner == TT_NET_NONE);
     n->lane[out].owner = lane;
     uint32_t link = n->lane[out].link;
     if (++n->held[link] > n->peak[link])
@@ -220,6 +224,7 @@ static void net_port_start(struct tt_net *n, uint32_t lane, uint32_t out)
 static void pass_on(struct tt_net *n, const struct tt_net_lane *l, const struct tt_net_promise *p,
                     bool head)
 {
+    assert(l->out < n->nlanes && p->n > 0);
     struct tt_net_lane *next = &n->lane[l->out];
     bool was_empty = next->flits.len == 0;
     struct tt_train flits = {p->first + next->delay, p->gap, p->n};

@@ -12,6 +12,7 @@
  *
  * The published interface waits one or two step times less what its queues absorb. Ours has no
  * such queue (the message leaves at the link's pace), so one step time is all of it. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "sim/packet.h"
@@ -39,6 +40,7 @@ static void dispatch(struct tt_ni *ni, uint32_t rank, uint64_t now)
         tt_sim_agenda_pop(&r->queue);
         uint32_t k = (uint32_t)r->idle.at[0].time, number = (uint32_t)due.id;
         tt_sim_agenda_pop(&r->idle);
+        assert(k < ni->net->set.interfaces);
         ni->held[number] = k;
         uint64_t latency = w->conn[tt_sim_net_conn(ni->net, number)].latency_ps;
         uint64_t jitter = tt_sim_latency(&ni->net->in->o->whatif, latency, number) - latency;
@@ -61,6 +63,7 @@ static uint64_t next_step(struct tt_ni *ni, uint32_t rank, uint64_t now)
     if (r->entry == r->table.entries.len)
         return 0;
     const struct tt_ni_entry *e = tt_vec_at(&r->table.entries, r->entry);
+    assert(e->step < ni->net->in->w->s->nsteps);
     r->head_step = e->step;
     r->unsent = 0;
     for (; r->entry < r->table.entries.len; r->entry++) {
@@ -92,6 +95,7 @@ uint64_t tt_sim_ni_left(struct tt_ni *ni, uint32_t number, uint64_t now)
     uint32_t rank = sender_of(ni, number);
     struct tt_ni_rank *r = &ni->rank[rank];
     ni->nomem |= !tt_sim_agenda_push(&r->idle, ni->held[number], 0);
+    assert(!ni->lockstep || r->unsent > 0);
     if (ni->lockstep && --r->unsent == 0)
         return tt_sim_ni_advance(ni, rank, now);
     dispatch(ni, rank, now);

@@ -17,6 +17,7 @@
 /* Element i of the ring; cap is a power of two. */
 static struct tt_train *slot(const struct tt_trains *q, uint32_t i)
 {
+    assert(q->cap && i <= q->len);
     return &q->at[(q->head + i) & (q->cap - 1)];
 }
 
@@ -111,6 +112,7 @@ bool tt_sim_agenda_push(struct tt_agenda *a, uint64_t time, uint64_t id)
         a->cap = cap;
     }
     struct tt_due due = {time, id};
+    assert(a->len < a->cap);
     size_t i = a->len++;
     for (; i > 0 && packet_queue_before(&due, &a->at[(i - 1) / 2]); i = (i - 1) / 2)
         a->at[i] = a->at[(i - 1) / 2];

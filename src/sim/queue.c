@@ -40,6 +40,7 @@ static bool queue_before(const struct tt_queue_entry *a, const struct tt_queue_e
 
 static void heap_up(struct tt_queue *q, size_t i)
 {
+    assert(i < q->heap.len);
     struct tt_queue_entry *h = q->heap.data, e = h[i];
     for (; i > 0 && queue_before(&e, &h[(i - 1) / 4]); i = (i - 1) / 4)
         h[i] = h[(i - 1) / 4];
@@ -69,6 +70,7 @@ static uint32_t item_take(struct tt_queue *q)
 {
     uint32_t i = q->free_item;
     if (i != NONE) {
+        assert(i < q->items.len);
         q->free_item = ((struct tt_queue_item *)q->items.data)[i].next;
         return i;
     }
@@ -88,6 +90,7 @@ static uint32_t bucket_open(struct tt_queue *q, uint64_t time_ps)
             return NONE;
     } else {
         all = q->buckets.data;
+        assert(b < q->buckets.len && all[b].head == NONE);
         q->free_bucket = all[b].tail;
         all[b] = fresh;
     }

@@ -89,6 +89,7 @@ static uint32_t conn_add(struct maker *m, uint32_t src, const struct tt_op *op)
     }
     if (!tt_vec_push(&m->conns, &c, 1))
         return UINT32_MAX;
+    assert(!m->table.key[i] && 2 * m->conns.len <= m->table.mask + 1);
     m->table.key[i] = key;
     return m->table.value[i] = (uint32_t)m->conns.len - 1;
 }
@@ -155,6 +156,7 @@ static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl,
     struct tt_work *w = m->w;
     assert(w->conn && conn < w->nconns);
     uint32_t i = m->sent[conn]++, first = w->conn[conn].first;
+    assert(i < w->conn[conn].count);
     struct tt_work_msg *msg = &w->msg[first + i];
     uint64_t elems = tt_sched_bind_op_bytes(&w->bind, sl, op) / w->elem_bytes;
     msg->send = id;
@@ -189,6 +191,7 @@ static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op 
             err, TUTTI_ERR_MISMATCH,
             "rank %u receives a message from rank %u (step %u, channel %u) that is never sent",
             rank, op->peer, op->step, op->channel);
+    assert(w->conn[c].first + m->taken[c] < w->nmsgs);
     w->op[id].ref = w->conn[c].first + m->taken[c]++;
     w->op[id].conn = c;
     w->msg[w->op[id].ref].recv = id;

@@ -96,7 +96,7 @@ tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change
     if (t->memory.npoints)
         return tt_fail(
             err, TUTTI_ERR_REFUSED,
-            "%s is one memory, priced by its own times: what its links do changes nothing",
+            "%s is the memory of one host, with times of its own: its links have no effect",
             t->spec);
     tutti_status st = change_collect(t, change, n, &by, err);
     if (st == TUTTI_OK)

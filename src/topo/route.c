@@ -10,6 +10,7 @@
  *     shortest   everything else: route_shortest.c */
 #include "topo/topo_int.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void tt_topo_routes_free(struct tt_routes *r)
@@ -103,6 +104,7 @@ static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t
         level++;
     }
     /* The way down was collected from its end: reverse it. */
+    assert(level < f->levels);
     for (uint32_t i = 0; i <= level; i++)
         links[1 + level + i] = down[level - i];
     return 2 * (level + 1);
@@ -132,6 +134,7 @@ tutti_status tt_topo_routes_make(struct tt_topo *t, struct tutti_error *err)
 
 uint32_t tt_topo_max_route(const struct tt_topo *t)
 {
+    assert(t->routes);
     return t->routes->max;
 }
 

@@ -15,6 +15,7 @@
  * A: core vertices with ranks, C: core vertices. All three give the same routes. */
 #include "topo/topo_int.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ static bool hangs(const struct tt_topo *t, uint32_t v)
 
 uint32_t tt_topo_anchor(const struct tt_topo *t, uint32_t rank)
 {
+    assert(rank < t->ranks);
     return hangs(t, rank) ? t->g.head[t->g.start[rank]] : rank;
 }
 
@@ -69,9 +71,11 @@ static tutti_status make_tree(const struct tt_topo *t, struct tt_routes *r, stru
                 back++;
             r->up[v] = back;
             r->depth[v] = r->depth[u] + 1;
+            assert(tail < g->n);
             r->order[tail++] = v;
         }
     }
+    assert(tail == g->n); /* a tree reaches every vertex once */
     r->max = 2 * r->depth[r->order[g->n - 1]];
     return TUTTI_OK;
 }
@@ -94,6 +98,7 @@ static uint32_t route_tree(const struct tt_topo *t, uint32_t src, uint32_t dst, 
         links[lo++] = g->id[r->up[v]];
     for (uint32_t v = dst; v != a; v = g->head[r->up[v]])
         links[--hi] = g->id[r->up[v]] ^ 1;
+    assert(lo == hi);
     return len;
 }
 

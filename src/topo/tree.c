@@ -12,6 +12,7 @@
  * children's uplinks. */
 #include "topo/topo_int.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ tutti_status tt_topo_tree_link(struct tt_tree *t, struct tutti_error *err)
                 err, TUTTI_ERR_RANGE,
                 "tree node %u has parent %u; parents must be earlier nodes and never decrease", i,
                 p);
+        assert(p < t->nnodes);
         if (t->count[p]++ == 0)
             t->first[p] = i;
         last = p;

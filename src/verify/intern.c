@@ -56,6 +56,7 @@ uint32_t tt_verify_intern_add(struct tt_vintern *t, const uint64_t *words)
 {
     if (t->len + 1 > t->cap / 4 * 3 && !intern_grow(t)) /* grow at 3/4 */
         return 0;
+    assert(t->len < t->cap && (t->cap & (t->cap - 1)) == 0);
     uint32_t *slot = intern_find(t, words);
     if (*slot != 0)
         return *slot;

@@ -145,6 +145,7 @@ static tutti_status deal(struct tt_verifier *v, const struct tt_vfront *f)
     const struct tt_vmsg *msgs = v->msgs.data;
     for (uint32_t i = 0; i < v->msgs.len; i++) {
         uint32_t slot = f->slot[msgs[i].dst];
+        assert(start[slot] < v->msgs.len);
         inbox[start[slot]++] = (struct tt_vkeyed){(uint64_t)msgs[i].src << 16 | msgs[i].channel, i};
     }
     return TUTTI_OK;

@@ -68,6 +68,7 @@ void tt_verify_state_free(struct tt_vstate *st)
 bool tt_verify_state_charge(struct tt_vstate *st, uint64_t work)
 {
     st->over = st->over || work > st->work_left;
+    assert(st->over || st->work_left >= work);
     st->work_left -= st->over ? 0 : work;
     return !st->over;
 }
@@ -87,6 +88,7 @@ tutti_status tt_verify_state_fail(const struct tt_vstate *st, const char *what,
 static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first, uint32_t len,
                        struct tt_vec *pieces)
 {
+    assert(rank < st->shape->ranks && (uint64_t)first + len <= st->shape->chunks);
     uint32_t contributor = tt_sched_coll_reduces(st->shape->coll) ? rank : 0;
     struct tt_vpiece p = {first, len, st->domain->single[contributor]};
     return tt_vec_push(pieces, &p, 1) != NULL;

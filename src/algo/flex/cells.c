@@ -94,7 +94,7 @@ static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const s
     if (n > TT_FLEX_MAX_CELLS)
         return tt_fail(
             err, TUTTI_ERR_REFUSED,
-            "groups of such different sizes cut the vector in %llu pieces; at most %d are listed",
+            "groups of different sizes cut the vector into %llu pieces; at most %d are accepted",
             (unsigned long long)n, (int)TT_FLEX_MAX_CELLS);
     tutti_status st = cells_alloc(&all[v], (uint32_t)n, true, err);
     for (uint32_t k = 0; k < node->count && st == TUTTI_OK; k++) {

@@ -154,7 +154,7 @@ static tutti_status check_size(const struct tt_flex_plan *p, struct tutti_error 
     if (chunks * p->tree.nnodes > max_work)
         return tt_fail(
             why, TUTTI_ERR_REFUSED,
-            "%llu chunks on a hierarchy of %u nodes are more messages than a schedule should list",
+            "%llu chunks on a hierarchy of %u nodes are too many messages for one schedule",
             (unsigned long long)chunks, p->tree.nnodes);
     return TUTTI_OK;
 }

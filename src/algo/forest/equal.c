@@ -103,7 +103,7 @@ tutti_status tt_forest_lay(struct tt_forest_packer *k, uint32_t trees, struct tu
 {
     uint64_t each = tt_forest_packer_query_work(k, k->kind == TT_FOREST_BOTH ? 2 : 1);
     tutti_status st = TUTTI_OK;
-    memset(k->load, 0, k->net.nres * sizeof(*k->load));
+    memset(k->load, 0, k->net.nres * sizeof *k->load);
     for (uint32_t i = 0; i < trees && st == TUTTI_OK; i++) {
         double top = tt_forest_packer_busiest(k, k->load);
         tt_forest_packer_spend(k, each);
@@ -226,7 +226,7 @@ static tutti_status try_stars(struct tt_forest_packer *k, struct tt_vec *best, d
     uint32_t p = k->net.t->ranks;
     double need = k->dual * (1 - ALLOWED[0]);
     tutti_status st = TUTTI_OK;
-    memset(k->load, 0, k->net.nres * sizeof(*k->load));
+    memset(k->load, 0, k->net.nres * sizeof *k->load);
     for (uint32_t r = 0; r < p && st == TUTTI_OK; r++) {
         struct tt_forest_pair star = {.weight = 1, .copies = 1};
         double top = tt_forest_packer_busiest(k, k->load);

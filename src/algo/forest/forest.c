@@ -79,7 +79,7 @@ static bool take_weights(const struct tt_forest_packing *p, struct tt_shape *s)
     s->chunks = n;
     if (tt_forest_kind_of(s->coll) != TT_FOREST_BOTH)
         return true; /* equal, by the block rule */
-    s->weights = tt_alloc(n, sizeof(*s->weights));
+    s->weights = tt_alloc(n, sizeof *s->weights);
     for (uint32_t i = 0, at = 0; i < p->npairs && s->weights; i++)
         for (uint32_t c = 0; c < p->pairs[i].copies; c++)
             s->weights[at++] = p->pairs[i].parts;

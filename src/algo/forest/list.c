@@ -50,7 +50,7 @@ struct lister {
 static void join_arcs(struct lister *l, const struct tt_forest_tree *t)
 {
     uint32_t p = l->t->ranks;
-    memset(l->start, 0, ((size_t)p + 2) * sizeof(*l->start));
+    memset(l->start, 0, ((size_t)p + 2) * sizeof *l->start);
     for (uint32_t i = 0; i < t->nedges; i++) {
         l->start[t->edges[i].a + 2]++;
         l->start[t->edges[i].b + 2]++;
@@ -94,7 +94,7 @@ static uint32_t list_walk(struct lister *l, const struct tt_forest_tree *t, uint
 static void find_heights(struct lister *l)
 {
     uint32_t p = l->t->ranks;
-    memset(l->height, 0, p * sizeof(*l->height));
+    memset(l->height, 0, p * sizeof *l->height);
     for (uint32_t i = p; i-- > 1;) {
         uint32_t v = l->order[i], up = l->parent[v];
         l->height[up] = l->height[up] > l->height[v] + 1 ? l->height[up] : l->height[v] + 1;
@@ -190,18 +190,18 @@ static void list_declare(struct lister *l, const struct message *m, uint32_t *ow
         tt_topo_route(l->t, m->src, m->dst, own, tt_topo_max_route(l->t), &n, &l->b->err);
     if (st != TUTTI_OK)
         l->b->status = st;
-    else if (n != m->nlinks || memcmp(own, m->links, n * sizeof(*own)) != 0)
+    else if (n != m->nlinks || memcmp(own, m->links, n * sizeof *own) != 0)
         tt_sched_build_route(l->b, m->src, m->dst, m->channel, m->links, m->nlinks);
 }
 
 /* Numbers the messages of each pair of ranks: 0, 1, 2, ... */
 static void number_channels(struct lister *l)
 {
-    uint32_t *own = tt_alloc((size_t)tt_topo_max_route(l->t) + 1, sizeof(*own));
+    uint32_t *own = tt_alloc((size_t)tt_topo_max_route(l->t) + 1, sizeof *own);
     struct message *m = l->messages.data;
     if (!own)
         l->b->status = tt_fail_memory(&l->b->err, "routes");
-    qsort(m, l->messages.len, sizeof(*m), by_ends);
+    qsort(m, l->messages.len, sizeof *m, by_ends);
     for (size_t i = 0; i < l->messages.len && l->b->status == TUTTI_OK; i++) {
         if (i > 0 && m[i - 1].src == m[i].src && m[i - 1].dst == m[i].dst)
             m[i].channel = (uint16_t)(m[i - 1].channel + 1);
@@ -230,13 +230,13 @@ static int by_turn(const void *a, const void *b)
 static struct event *list_events(const struct lister *l)
 {
     const struct message *m = l->messages.data;
-    struct event *e = tt_alloc(2 * l->messages.len + 1, sizeof(*e));
+    struct event *e = tt_alloc(2 * l->messages.len + 1, sizeof *e);
     for (size_t i = 0; i < l->messages.len && e; i++) {
         e[2 * i] = (struct event){m[i].src, m[i].step, (uint32_t)i, m[i].dst - m[i].src, false};
         e[2 * i + 1] = (struct event){m[i].dst, m[i].step, (uint32_t)i, 0, true};
     }
     if (e)
-        qsort(e, 2 * l->messages.len, sizeof(*e), by_turn);
+        qsort(e, 2 * l->messages.len, sizeof *e, by_turn);
     return e;
 }
 
@@ -347,7 +347,7 @@ static void list_ranks(struct lister *l, const struct event *e, struct state *s,
 static uint32_t most_together(const struct lister *l, const struct event *e)
 {
     const struct message *m = l->messages.data;
-    uint32_t most = 0, *now = tt_zalloc(l->b->shape.chunks, sizeof(*now));
+    uint32_t most = 0, *now = tt_zalloc(l->b->shape.chunks, sizeof *now);
     for (size_t i = 0, end; now && i < 2 * l->messages.len; i = end) {
         for (end = i;
              end < 2 * l->messages.len && e[end].rank == e[i].rank && e[end].step == e[i].step;
@@ -365,8 +365,8 @@ static uint32_t most_together(const struct lister *l, const struct event *e)
 static void list_all(struct lister *l)
 {
     struct event *e = list_events(l);
-    struct state *s = tt_zalloc(l->b->shape.chunks, sizeof(*s));
-    struct tt_span *spans = tt_alloc((size_t)l->t->ranks + 2, sizeof(*spans));
+    struct state *s = tt_zalloc(l->b->shape.chunks, sizeof *s);
+    struct tt_span *spans = tt_alloc((size_t)l->t->ranks + 2, sizeof *spans);
     if (e && s && spans) {
         l->b->shape.nbufs = tt_sched_coll_reduces(l->coll) ? FROM_CHILD + most_together(l, e)
                                                            : (uint32_t)TT_BUF_SCRATCH;
@@ -396,7 +396,7 @@ static bool lister_open(struct lister *l, const struct tt_forest_packing *p)
     size_t n = l->t->ranks, links = 1;
     for (uint32_t i = 0; p->even && i < p->npairs; i++)
         links += (size_t)p->pairs[i].down.nlinks * p->pairs[i].copies;
-    l->pool = tt_alloc(links, sizeof(*l->pool));
+    l->pool = tt_alloc(links, sizeof *l->pool);
     l->parent = tt_alloc(5 * n, sizeof(uint32_t));
     l->start = tt_alloc(n + 2, sizeof(uint32_t));
     l->arc = tt_alloc(2 * n, sizeof(uint32_t));

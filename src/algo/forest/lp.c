@@ -41,16 +41,16 @@ void tt_forest_lp_free(struct tt_forest_lp *lp)
 /* All slacks are basic at first: the weights are 0. The surcharges are fixed by the row number. */
 struct tt_forest_lp *tt_forest_lp_make(uint32_t rows, uint32_t most)
 {
-    struct tt_forest_lp *lp = tt_zalloc(1, sizeof(*lp));
+    struct tt_forest_lp *lp = tt_zalloc(1, sizeof *lp);
     if (!lp)
         return NULL;
     lp->rows = rows;
     lp->most = most;
-    lp->table = tt_alloc((size_t)rows * most + 1, sizeof(*lp->table));
-    lp->rhs = tt_alloc(rows, sizeof(*lp->rhs));
-    lp->gain = tt_alloc(most, sizeof(*lp->gain));
-    lp->basic = tt_alloc(rows, sizeof(*lp->basic));
-    lp->other = tt_alloc(most, sizeof(*lp->other));
+    lp->table = tt_alloc((size_t)rows * most + 1, sizeof *lp->table);
+    lp->rhs = tt_alloc(rows, sizeof *lp->rhs);
+    lp->gain = tt_alloc(most, sizeof *lp->gain);
+    lp->basic = tt_alloc(rows, sizeof *lp->basic);
+    lp->other = tt_alloc(most, sizeof *lp->other);
     if (!lp->table || !lp->rhs || !lp->gain || !lp->basic || !lp->other) {
         tt_forest_lp_free(lp);
         return NULL;

@@ -80,8 +80,8 @@ tutti_status tt_forest_net_open(const struct tt_topo *t, bool even, struct tt_fo
                                 struct tutti_error *err)
 {
     struct tt_forest_net n = {.t = t, .even = even};
-    n.cap = tt_alloc(2 * (size_t)t->nlinks + 2 * (size_t)t->ranks + 1, sizeof(*n.cap));
-    n.of_link = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.of_link));
+    n.cap = tt_alloc(2 * (size_t)t->nlinks + 2 * (size_t)t->ranks + 1, sizeof *n.cap);
+    n.of_link = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *n.of_link);
     n.port[0] = tt_alloc(t->ranks, sizeof(uint32_t));
     n.port[1] = even ? n.port[0] : tt_alloc(t->ranks, sizeof(uint32_t));
     if (!n.cap || !n.of_link || !n.port[0] || !n.port[1] || !tt_forest_work_make(&n)) {

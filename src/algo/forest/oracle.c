@@ -58,19 +58,19 @@ void tt_forest_work_free(struct tt_forest_work *w)
 bool tt_forest_work_make(struct tt_forest_net *n)
 {
     size_t p = n->t->ranks, v = p + n->t->switches, m = n->even ? v : p * v;
-    struct tt_forest_work *w = n->w = tt_zalloc(1, sizeof(*w));
+    struct tt_forest_work *w = n->w = tt_zalloc(1, sizeof *w);
     if (!w)
         return false;
     w->heap_cap = 2 * (size_t)n->t->nlinks + v + 1;
-    w->dist = tt_alloc(m, sizeof(*w->dist));
-    w->via = tt_alloc(m, sizeof(*w->via));
-    w->owner = tt_alloc(v, sizeof(*w->owner));
-    w->between = tt_alloc(n->even ? 1 : p * p, sizeof(*w->between));
-    w->charged = tt_alloc(n->even ? 1 : p * p, sizeof(*w->charged));
-    w->heap = tt_alloc(w->heap_cap, sizeof(*w->heap));
-    w->cables = tt_alloc((size_t)n->t->nlinks + 1, sizeof(*w->cables));
-    w->set = tt_alloc(p, sizeof(*w->set));
-    w->parent = tt_alloc(4 * p, sizeof(*w->parent));
+    w->dist = tt_alloc(m, sizeof *w->dist);
+    w->via = tt_alloc(m, sizeof *w->via);
+    w->owner = tt_alloc(v, sizeof *w->owner);
+    w->between = tt_alloc(n->even ? 1 : p * p, sizeof *w->between);
+    w->charged = tt_alloc(n->even ? 1 : p * p, sizeof *w->charged);
+    w->heap = tt_alloc(w->heap_cap, sizeof *w->heap);
+    w->cables = tt_alloc((size_t)n->t->nlinks + 1, sizeof *w->cables);
+    w->set = tt_alloc(p, sizeof *w->set);
+    w->parent = tt_alloc(4 * p, sizeof *w->parent);
     return w->dist && w->via && w->owner && w->between && w->charged && w->heap && w->cables &&
            w->set && w->parent;
 }
@@ -89,7 +89,7 @@ static void heap_push(struct tt_forest_work *w, double dist, uint32_t vertex)
     size_t i = w->nheap;
     struct heap_item x = {dist, vertex}, *more = w->heap;
     if (i == w->heap_cap)
-        more = tt_resize(w->heap, 2 * i, sizeof(*more));
+        more = tt_resize(w->heap, 2 * i, sizeof *more);
     if (!more) {
         w->nomem = true;
         return;
@@ -234,7 +234,7 @@ static size_t list_cables(const struct tt_forest_net *n, const double *length)
             w->cables[count++] =
                 (struct cable){w->dist[l->a] + w->dist[l->b] + length[n->of_link[2 * i]], i};
     }
-    qsort(w->cables, count, sizeof(*w->cables), by_length);
+    qsort(w->cables, count, sizeof *w->cables, by_length);
     return count;
 }
 
@@ -314,6 +314,22 @@ static uint32_t cheapest_rank(const struct tt_forest_net *n, const double *lengt
     return best;
 }
 
+/* The way to the head of v's arc k through v, if that is shorter than what is known. */
+static void oracle_relax(const struct tt_forest_net *n, const double *length, uint32_t v,
+                         uint32_t k)
+{
+    const struct tt_graph *g = &n->t->g;
+    struct tt_forest_work *w = n->w;
+    uint32_t x = g->head[k];
+    double d = w->dist[v] + length[n->of_link[g->id[k]]];
+    d += x < n->t->ranks ? port_length(n, length, 1, x) : 0;
+    if (d >= w->dist[x])
+        return;
+    w->dist[x] = d;
+    w->via[x] = g->id[k];
+    heap_push(w, d, x);
+}
+
 /* Extends from v to switches and to ranks that have not joined (set[] is UINT32_MAX). */
 static void oracle_reach(const struct tt_forest_net *n, const double *length, uint32_t v)
 {
@@ -321,15 +337,8 @@ static void oracle_reach(const struct tt_forest_net *n, const double *length, ui
     struct tt_forest_work *w = n->w;
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
-        double d = w->dist[v] + length[n->of_link[g->id[k]]];
-        if (x < n->t->ranks && w->set[x] != UINT32_MAX)
-            continue;
-        d += x < n->t->ranks ? port_length(n, length, 1, x) : 0;
-        if (d >= w->dist[x])
-            continue;
-        w->dist[x] = d;
-        w->via[x] = g->id[k];
-        heap_push(w, d, x);
+        if (x >= n->t->ranks || w->set[x] == UINT32_MAX)
+            oracle_relax(n, length, v, k);
     }
 }
 
@@ -373,7 +382,7 @@ static tutti_status shallow_tree(const struct tt_forest_net *n, const struct tt_
     w->nheap = 0;
     for (uint32_t v = 0; v < n->t->ranks + n->t->switches; v++)
         w->dist[v] = 1e300;
-    memset(w->set, 0xff, n->t->ranks * sizeof(*w->set));
+    memset(w->set, 0xff, n->t->ranks * sizeof *w->set);
     w->set[root] = 0;
     become_source(n, q, root, q->shallow * typical);
     while (w->nheap > 0 && ok) {
@@ -398,18 +407,10 @@ static void go_on(const struct tt_forest_net *n, const double *length, uint32_t 
                   const uint8_t *role)
 {
     const struct tt_graph *g = &n->t->g;
-    struct tt_forest_work *w = n->w;
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
-        double d = w->dist[v] + length[n->of_link[g->id[k]]];
-        if (x < n->t->ranks && role[x] != TT_FOREST_TARGET)
-            continue;
-        d += x < n->t->ranks ? port_length(n, length, 1, x) : 0;
-        if (d >= w->dist[x])
-            continue;
-        w->dist[x] = d;
-        w->via[x] = g->id[k];
-        heap_push(w, d, x);
+        if (x >= n->t->ranks || role[x] == TT_FOREST_TARGET)
+            oracle_relax(n, length, v, k);
     }
 }
 
@@ -558,7 +559,7 @@ static tutti_status best_root(const struct tt_forest_net *n, const struct tt_for
             continue;
         least = up + down;
         *ret_root = r;
-        memcpy(best, now, 2 * (size_t)p * sizeof(*now));
+        memcpy(best, now, 2 * (size_t)p * sizeof *now);
     }
     *ret_cost = least;
     return st;

@@ -61,7 +61,7 @@ void tt_forest_packer_free_pairs(struct tt_vec *pairs)
 
 void tt_forest_packer_reload(struct tt_forest_packer *k)
 {
-    memset(k->load, 0, k->net.nres * sizeof(*k->load));
+    memset(k->load, 0, k->net.nres * sizeof *k->load);
     for (size_t i = 0; i < k->pairs.len; i++)
         tt_forest_load(&k->net, tt_forest_packer_pair(k, i), tt_forest_packer_pair(k, i)->copies,
                        k->load);
@@ -109,7 +109,7 @@ tutti_status tt_forest_packer_ask(struct tt_forest_packer *k, const struct tt_fo
 static bool add_column(struct tt_forest_packer *k, struct tt_forest_lp *lp,
                        const struct tt_forest_pair *p)
 {
-    memset(k->use, 0, k->net.nres * sizeof(*k->use));
+    memset(k->use, 0, k->net.nres * sizeof *k->use);
     tt_forest_load(&k->net, p, 1, k->use);
     for (uint32_t e = 0; e < k->net.nres; e++)
         k->use[e] /= k->net.cap[e];
@@ -121,7 +121,7 @@ static double take_weights(struct tt_forest_packer *k, const struct tt_forest_lp
                            double *weight)
 {
     double sum = tt_forest_lp_weights(lp, weight);
-    memset(k->load, 0, k->net.nres * sizeof(*k->load));
+    memset(k->load, 0, k->net.nres * sizeof *k->load);
     for (size_t i = 0; i < k->pairs.len; i++) {
         tt_forest_packer_pair(k, i)->weight = weight[i];
         tt_forest_load(&k->net, tt_forest_packer_pair(k, i), weight[i], k->load);
@@ -152,7 +152,7 @@ static tutti_status generate(struct tt_forest_packer *k, struct tt_forest_lp *lp
     tutti_status st = tt_forest_packer_ask(k, &q, &fresh, &cost, err);
     if (st != TUTTI_OK)
         return st;
-    memset(k->load, 0, k->net.nres * sizeof(*k->load));
+    memset(k->load, 0, k->net.nres * sizeof *k->load);
     tt_forest_load(&k->net, &fresh, 1, k->load);
     for (uint32_t e = 0; e < k->net.nres; e++) /* use[] still holds the prices */
         reduced -= k->load[e] / k->net.cap[e] * k->use[e];
@@ -215,7 +215,7 @@ static tutti_status pack_solve(struct tt_forest_packer *k, bool more, double *re
 {
     uint32_t most = (uint32_t)k->pairs.len + (more ? GENERATED : 0);
     struct tt_forest_lp *lp = tt_forest_lp_make(k->net.nres, most);
-    double *weight = tt_zalloc(most, sizeof(*weight));
+    double *weight = tt_zalloc(most, sizeof *weight);
     tutti_status st = lp && weight ? TUTTI_OK : tt_fail_memory(err, "weights of trees");
     for (size_t i = 0; i < k->pairs.len && st == TUTTI_OK; i++)
         add_column(k, lp, tt_forest_packer_pair(k, i));
@@ -370,11 +370,11 @@ static tutti_status packer_open(struct tt_forest_packer *k, const struct tt_topo
     if (st != TUTTI_OK)
         return st;
     size_t n = (size_t)k->net.nres + 1;
-    k->load = tt_zalloc(n, sizeof(*k->load));
-    k->length = tt_zalloc(n, sizeof(*k->length));
-    k->best_length = tt_zalloc(n, sizeof(*k->best_length));
-    k->use = tt_zalloc(n, sizeof(*k->use));
-    k->limit = tt_zalloc(n, sizeof(*k->limit));
+    k->load = tt_zalloc(n, sizeof *k->load);
+    k->length = tt_zalloc(n, sizeof *k->length);
+    k->best_length = tt_zalloc(n, sizeof *k->best_length);
+    k->use = tt_zalloc(n, sizeof *k->use);
+    k->limit = tt_zalloc(n, sizeof *k->limit);
     return k->load && k->length && k->best_length && k->use && k->limit
                ? TUTTI_OK
                : tt_fail_memory(err, "forest");
@@ -403,7 +403,7 @@ static void round_weights(struct tt_forest_packer *k)
 static double rounded_rate(struct tt_forest_packer *k)
 {
     double sum = 0;
-    memset(k->load, 0, k->net.nres * sizeof(*k->load));
+    memset(k->load, 0, k->net.nres * sizeof *k->load);
     for (size_t i = 0; i < k->pairs.len; i++) {
         double parts =
             (double)tt_forest_packer_pair(k, i)->parts * tt_forest_packer_pair(k, i)->copies;

@@ -218,11 +218,11 @@ static void set_lengths(struct swapper *s, uint32_t avoid)
 static bool put_in(struct tt_forest_tree *t, uint32_t edge, struct tt_forest_edge e,
                    const struct tt_vec *links)
 {
-    uint32_t *more = tt_resize(t->links, (size_t)t->nlinks + links->len, sizeof(*more));
+    uint32_t *more = tt_resize(t->links, (size_t)t->nlinks + links->len, sizeof *more);
     if (!more)
         return false;
     t->links = more;
-    memcpy(t->links + t->nlinks, links->data, links->len * sizeof(*more));
+    memcpy(t->links + t->nlinks, links->data, links->len * sizeof *more);
     e.first = t->nlinks;
     t->nlinks += (uint32_t)links->len;
     t->edges[edge] = e;
@@ -262,11 +262,11 @@ static bool swap_tidy(struct tt_forest_tree *t)
 {
     if (t->nedges == 0)
         return true;
-    uint32_t *links = tt_alloc((size_t)t->nlinks + 1, sizeof(*links)), n = 0;
+    uint32_t *links = tt_alloc((size_t)t->nlinks + 1, sizeof *links), n = 0;
     if (!links)
         return false;
     for (uint32_t i = 0; i < t->nedges; i++) {
-        memcpy(links + n, t->links + t->edges[i].first, t->edges[i].n * sizeof(*links));
+        memcpy(links + n, t->links + t->edges[i].first, t->edges[i].n * sizeof *links);
         t->edges[i].first = n;
         n += t->edges[i].n;
     }
@@ -305,10 +305,10 @@ tutti_status tt_forest_swap(const struct tt_forest_net *n, struct tt_forest_pair
                             uint64_t *ret_excess, struct tutti_error *err)
 {
     struct swapper s = {.net = n, .pairs = pairs, .npairs = npairs, .limit = limit};
-    s.load = tt_zalloc(n->nres, sizeof(*s.load));
-    s.length = tt_alloc(n->nres, sizeof(*s.length));
-    s.role = tt_alloc(n->t->ranks, sizeof(*s.role));
-    s.set = tt_alloc(n->t->ranks, sizeof(*s.set));
+    s.load = tt_zalloc(n->nres, sizeof *s.load);
+    s.length = tt_alloc(n->nres, sizeof *s.length);
+    s.role = tt_alloc(n->t->ranks, sizeof *s.role);
+    s.set = tt_alloc(n->t->ranks, sizeof *s.set);
     bool ok = s.load && s.length && s.role && s.set;
     tutti_status st = ok ? TUTTI_OK : tt_fail_memory(err, "trees");
     tt_rng_seed(&s.rng, npairs);

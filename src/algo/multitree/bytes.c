@@ -19,7 +19,7 @@
 
 static const char HEAD[14] = {'t', 'u', 't', 't', 'i', ' ', 't',
                               'r', 'e', 'e', 's', ' ', '1', '\n'};
-enum { KEPT_EDGES = 128 * 127, HEADER = sizeof(HEAD) + 8 + 4 * 4 };
+enum { KEPT_EDGES = 128 * 127, HEADER = sizeof HEAD + 8 + 4 * 4 };
 
 static uint32_t option_bits(const struct tt_multitree_options *o)
 {
@@ -64,9 +64,9 @@ static void put_header(struct text *x, const struct tt_topo *t,
                        const struct tt_multitree_options *o, const struct tt_multitree_trees *f)
 {
     uint32_t numbers[4] = {f->ranks, f->steps, f->nedges, option_bits(o)};
-    bytes_put(x, HEAD, sizeof(HEAD));
-    bytes_put(x, &t->hash, sizeof(t->hash));
-    bytes_put(x, numbers, sizeof(numbers));
+    bytes_put(x, HEAD, sizeof HEAD);
+    bytes_put(x, &t->hash, sizeof t->hash);
+    bytes_put(x, numbers, sizeof numbers);
 }
 
 /* Trees take turns, so the distance to the tree before is mostly a small number. */
@@ -183,11 +183,11 @@ static bool get_header(struct reader *r, const struct tt_multitree_options *o)
 {
     uint64_t hash;
     uint32_t numbers[4];
-    memcpy(&hash, r->at + sizeof(HEAD), sizeof(hash));
-    memcpy(numbers, r->at + sizeof(HEAD) + sizeof(hash), sizeof(numbers));
+    memcpy(&hash, r->at + sizeof HEAD, sizeof hash);
+    memcpy(numbers, r->at + sizeof HEAD + sizeof hash, sizeof numbers);
     r->f =
         (struct tt_multitree_trees){.ranks = numbers[0], .steps = numbers[1], .nedges = numbers[2]};
-    bool ok = memcmp(r->at, HEAD, sizeof(HEAD)) == 0 && hash == r->t->hash &&
+    bool ok = memcmp(r->at, HEAD, sizeof HEAD) == 0 && hash == r->t->hash &&
               numbers[0] == r->t->ranks && numbers[3] == option_bits(o);
     r->at += HEADER;
     return ok && numbers[0] > 1 && (uint64_t)numbers[0] * (numbers[0] - 1) == numbers[2];
@@ -198,8 +198,8 @@ static bool decode(struct reader *r, const struct tt_multitree_options *o)
     if (!get_header(r, o))
         return false;
     uint32_t n = r->f.ranks;
-    r->joined = tt_zalloc((size_t)n * n, sizeof(*r->joined));
-    r->f.edges = tt_alloc((size_t)r->f.nedges + 1, sizeof(*r->f.edges));
+    r->joined = tt_zalloc((size_t)n * n, sizeof *r->joined);
+    r->f.edges = tt_alloc((size_t)r->f.nedges + 1, sizeof *r->f.edges);
     if (!r->joined || !r->f.edges)
         return false;
     for (uint32_t i = 0; i < n; i++)

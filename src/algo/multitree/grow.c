@@ -56,9 +56,9 @@ static tutti_status open_grower(const struct tt_multitree_net *n, struct grower 
     tutti_status st = tt_multitree_step_open(n, &g->step, err);
     if (st != TUTTI_OK)
         return st;
-    g->trees = tt_zalloc(n->ranks, sizeof(*g->trees));
-    g->store = tt_alloc((size_t)n->ranks * n->ranks, sizeof(*g->store));
-    g->order = tt_alloc(n->ranks, sizeof(*g->order));
+    g->trees = tt_zalloc(n->ranks, sizeof *g->trees);
+    g->store = tt_alloc((size_t)n->ranks * n->ranks, sizeof *g->store);
+    g->order = tt_alloc(n->ranks, sizeof *g->order);
     /* room for all edges, and for at least one link each */
     g->edges.cap = g->links.cap = (size_t)n->ranks * n->ranks;
     g->edges.data = tt_alloc(g->edges.cap, g->edges.elem);
@@ -107,7 +107,7 @@ static tutti_status sort_as_published(struct grower *g, struct tutti_error *err)
 {
     const struct tt_topo *t = g->step.n->t;
     uint32_t n = g->ranks, at = 0;
-    uint32_t *depth = tt_alloc(n, sizeof(*depth));
+    uint32_t *depth = tt_alloc(n, sizeof *depth);
     if (!depth)
         return tt_fail_memory(err, "order of the trees");
     uint32_t most = 0;
@@ -130,7 +130,7 @@ static tutti_status sort_as_published(struct grower *g, struct tutti_error *err)
 static void rewind_tree(const struct grower *g, struct tree *t)
 {
     uint32_t gone = t->next - t->kept;
-    memmove(t->live + t->kept, t->live + t->next, (t->len - t->next) * sizeof(*t->live));
+    memmove(t->live + t->kept, t->live + t->next, (t->len - t->next) * sizeof *t->live);
     t->len -= gone;
     t->known -= gone;
     t->kept = t->next = 0;

@@ -126,7 +126,7 @@ static void memos(const struct tt_algo_args *a, struct tt_synthesis *y)
     for (int phase = 0; phase < 2 && tt_multitree_worth_keeping(a->topo); phase++) {
         struct tt_multitree_options o = forest_options(a, phase == TT_MULTITREE_SUM);
         if (grows(a, phase))
-            tt_multitree_name(a->topo, &o, y->memo[phase].name, sizeof(y->memo[phase].name));
+            tt_multitree_name(a->topo, &o, y->memo[phase].name, sizeof y->memo[phase].name);
     }
 }
 
@@ -355,8 +355,8 @@ static void list_ranks(const struct tt_multitree *m, bool scatter, struct tt_bui
              first = m->forest[TT_MULTITREE_SUM] ? m->forest[TT_MULTITREE_SUM]->steps : 0;
     uint64_t phases = m->forest[TT_MULTITREE_SUM] && m->forest[TT_MULTITREE_HAND] ? 2 : 1,
              ops = 2 * phases * n * n;
-    struct lister l = {.m = m, .b = b, .tree = tt_zalloc(n, sizeof(*l.tree)), .scatter = scatter};
-    struct tt_span *spans = tt_alloc((size_t)n + 2, sizeof(*spans));
+    struct lister l = {.m = m, .b = b, .tree = tt_zalloc(n, sizeof *l.tree), .scatter = scatter};
+    struct tt_span *spans = tt_alloc((size_t)n + 2, sizeof *spans);
     if (!l.tree || !spans)
         b->status = tt_fail_memory(&b->err, "multitree");
     tt_sched_build_reserve(b, ops, ops);

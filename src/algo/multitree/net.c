@@ -168,7 +168,7 @@ static bool make_hosts(struct tt_multitree_net *n)
         uint32_t many = n->inner[v] - n->start[v];
         n->wide[v] = (v >= n->ranks && many > 0) || many > NARROW ? nwide++ : NONE;
     }
-    n->hosts = tt_zalloc((size_t)nwide * n->words + 1, sizeof(*n->hosts));
+    n->hosts = tt_zalloc((size_t)nwide * n->words + 1, sizeof *n->hosts);
     for (uint32_t v = 0; n->hosts && v < n->vertices; v++)
         for (uint32_t k = n->start[v]; n->wide[v] != NONE && k < n->inner[v]; k++)
             n->hosts[(size_t)n->wide[v] * n->words + n->head[k] / 64] |= UINT64_C(1)
@@ -186,15 +186,15 @@ tutti_status tt_multitree_net_make(const struct tt_topo *t, const struct tt_mult
                                  .words = (t->ranks + 63) / 64};
     assert(base > 0);
     n.rank_order = o->paper_ending;
-    n.start = tt_alloc((size_t)n.vertices + 1, sizeof(*n.start));
-    n.inner = tt_alloc(n.vertices, sizeof(*n.inner));
-    n.wide = tt_alloc(n.vertices, sizeof(*n.wide));
-    n.head = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.head));
-    n.link = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.link));
-    n.slot = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.slot));
-    n.slots = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.slots));
-    n.inject = tt_alloc(t->ranks, sizeof(*n.inject));
-    n.eject = tt_alloc(t->ranks, sizeof(*n.eject));
+    n.start = tt_alloc((size_t)n.vertices + 1, sizeof *n.start);
+    n.inner = tt_alloc(n.vertices, sizeof *n.inner);
+    n.wide = tt_alloc(n.vertices, sizeof *n.wide);
+    n.head = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *n.head);
+    n.link = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *n.link);
+    n.slot = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *n.slot);
+    n.slots = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *n.slots);
+    n.inject = tt_alloc(t->ranks, sizeof *n.inject);
+    n.eject = tt_alloc(t->ranks, sizeof *n.eject);
     bool ok = n.start && n.inner && n.wide && n.head && n.link && n.slot && n.slots && n.inject &&
               n.eject;
     if (ok) {

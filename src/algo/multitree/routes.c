@@ -30,7 +30,7 @@ static int by_way(const void *pa, const void *pb)
         return a->hash < b->hash ? -1 : 1;
     if (a->n != b->n)
         return a->n < b->n ? -1 : 1;
-    return memcmp(a->at, b->at, a->n * sizeof(*a->at));
+    return memcmp(a->at, b->at, a->n * sizeof *a->at);
 }
 
 /* Can two messages of a pair take different ways, or one that is not the network's own? */
@@ -70,7 +70,7 @@ static size_t routes_collect(const struct tt_multitree *m, uint32_t rank, struct
                 .edge = l->edge[i], .phase = (uint32_t)phase, .at = pool, .n = e[1].path - e->path};
             w.peer = phase == TT_MULTITREE_SUM ? e->parent : e->child;
             write_links(m, phase, l->edge[i], pool);
-            w.hash = tt_hash_bytes(0, pool, w.n * sizeof(*pool));
+            w.hash = tt_hash_bytes(0, pool, w.n * sizeof *pool);
             pool += w.n;
             ways[n++] = w;
         }
@@ -104,7 +104,7 @@ static void routes_declare(const struct tt_multitree *m, uint32_t rank, const st
     tutti_status st = tt_topo_route(m->t, rank, w->peer, own, tt_topo_max_route(m->t), &n, &b->err);
     if (st != TUTTI_OK)
         b->status = st;
-    else if (n != w->n || memcmp(own, w->at, n * sizeof(*own)) != 0)
+    else if (n != w->n || memcmp(own, w->at, n * sizeof *own) != 0)
         tt_sched_build_route(b, rank, w->peer, (uint16_t)channel, w->at, w->n);
 }
 
@@ -113,7 +113,7 @@ static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way 
                         uint32_t *own, struct tt_builder *b)
 {
     uint32_t channel = 0;
-    qsort(ways, n, sizeof(*ways), by_way);
+    qsort(ways, n, sizeof *ways, by_way);
     for (size_t i = 0; i < n && b->status == TUTTI_OK; i++) {
         bool same = i > 0 && by_way(&ways[i - 1], &ways[i]) == 0;
         if (!same)
@@ -131,14 +131,14 @@ static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way 
 
 void tt_multitree_routes(struct tt_multitree *m, struct tt_builder *b)
 {
-    uint32_t *own = tt_alloc((size_t)tt_topo_max_route(m->t) + 1, sizeof(*own));
+    uint32_t *own = tt_alloc((size_t)tt_topo_max_route(m->t) + 1, sizeof *own);
     if (!own)
         b->status = tt_fail_memory(&b->err, "routes");
     for (uint32_t r = 0; several_ways(m->t) && r < m->t->ranks && b->status == TUTTI_OK; r++) {
         size_t messages;
         uint64_t links = links_sent(m, r, &messages);
-        struct way *ways = tt_alloc(messages + 1, sizeof(*ways));
-        uint32_t *pool = tt_alloc((size_t)links + 1, sizeof(*pool));
+        struct way *ways = tt_alloc(messages + 1, sizeof *ways);
+        uint32_t *pool = tt_alloc((size_t)links + 1, sizeof *pool);
         if (ways && pool)
             number_ways(m, r, ways, routes_collect(m, r, ways, pool), own, b);
         else

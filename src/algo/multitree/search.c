@@ -26,21 +26,21 @@ tutti_status tt_multitree_step_open(const struct tt_multitree_net *n, struct tt_
 {
     size_t arcs = 2 * (size_t)n->t->nlinks + 1, switches = n->t->switches;
     struct tt_multitree_step s = {.n = n};
-    s.slots = tt_alloc(arcs, sizeof(*s.slots));
-    s.inject = tt_alloc(n->ranks, sizeof(*s.inject));
-    s.eject = tt_alloc(n->ranks, sizeof(*s.eject));
-    s.may_get = tt_alloc(n->words, sizeof(*s.may_get));
-    s.may_put = tt_alloc(n->words, sizeof(*s.may_put));
-    s.members = tt_zalloc((size_t)n->words * n->ranks, sizeof(*s.members));
-    s.spent = tt_zalloc(switches * n->ranks + 1, sizeof(*s.spent));
-    s.queue = tt_alloc(switches + 1, sizeof(*s.queue));
-    s.via = tt_alloc(switches + 1, sizeof(*s.via));
-    s.seen = tt_zalloc(switches + 1, sizeof(*s.seen));
-    s.path = tt_alloc(switches + 2, sizeof(*s.path));
+    s.slots = tt_alloc(arcs, sizeof *s.slots);
+    s.inject = tt_alloc(n->ranks, sizeof *s.inject);
+    s.eject = tt_alloc(n->ranks, sizeof *s.eject);
+    s.may_get = tt_alloc(n->words, sizeof *s.may_get);
+    s.may_put = tt_alloc(n->words, sizeof *s.may_put);
+    s.members = tt_zalloc((size_t)n->words * n->ranks, sizeof *s.members);
+    s.spent = tt_zalloc(switches * n->ranks + 1, sizeof *s.spent);
+    s.queue = tt_alloc(switches + 1, sizeof *s.queue);
+    s.via = tt_alloc(switches + 1, sizeof *s.via);
+    s.seen = tt_zalloc(switches + 1, sizeof *s.seen);
+    s.path = tt_alloc(switches + 2, sizeof *s.path);
     *ret = s;
     if (s.slots && s.inject && s.eject && s.may_get && s.may_put && s.members && s.spent &&
         s.queue && s.via && s.seen && s.path) {
-        memcpy(s.slots, n->slots, 2 * (size_t)n->t->nlinks * sizeof(*s.slots));
+        memcpy(s.slots, n->slots, 2 * (size_t)n->t->nlinks * sizeof *s.slots);
         for (uint32_t r = 0; r < n->ranks; r++)
             s.members[(size_t)r * n->words + r / 64] |= UINT64_C(1) << r % 64;
         return TUTTI_OK;
@@ -68,7 +68,7 @@ void tt_multitree_step_close(struct tt_multitree_step *s)
 /* The bit set of ranks whose amount is not 0. */
 static void search_fill(uint64_t *set, const uint32_t *amount, uint32_t n)
 {
-    memset(set, 0, (n + 63) / 64 * sizeof(*set));
+    memset(set, 0, (n + 63) / 64 * sizeof *set);
     for (uint32_t r = 0; r < n; r++)
         set[r / 64] |= (uint64_t)(amount[r] > 0) << r % 64;
 }
@@ -86,8 +86,8 @@ void tt_multitree_step_begin(struct tt_multitree_step *s, uint32_t number, const
         uint32_t slot = tt_multitree_slot(n->t, used[i]);
         s->slots[slot] = n->slots[slot];
     }
-    memcpy(s->inject, n->inject, n->ranks * sizeof(*s->inject));
-    memcpy(s->eject, n->eject, n->ranks * sizeof(*s->eject));
+    memcpy(s->inject, n->inject, n->ranks * sizeof *s->inject);
+    memcpy(s->eject, n->eject, n->ranks * sizeof *s->eject);
     search_fill(s->may_get, s->eject, n->ranks);
     search_fill(s->may_put, s->inject, n->ranks);
     s->senders = 0;

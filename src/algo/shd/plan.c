@@ -117,7 +117,7 @@ static tutti_status plan_weigh(const struct tt_topo *t, const struct tt_shd *h,
                                const struct tt_shd_dim *d, uint32_t *weight,
                                struct tutti_error *err)
 {
-    uint32_t *route = t ? tt_alloc((size_t)tt_topo_max_route(t) + 1, sizeof(*route)) : NULL;
+    uint32_t *route = t ? tt_alloc((size_t)tt_topo_max_route(t) + 1, sizeof *route) : NULL;
     tutti_status st = t && !route ? tt_fail_memory(err, "shd") : TUTTI_OK;
     bool half = t && t->nlinks > 0 && t->links[0].half,
          loops = t && (t->routing == TT_ROUTE_CIRCULANT || t->routing == TT_ROUTE_GRID);
