@@ -259,9 +259,9 @@ tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json
         tt_json_u64(w, f->dims[d]);
     tt_json_array_end(w);
     write_names(f, w);
-    const bool ok = write_members(f, w) & write_cables(f, w);
+    bool members = write_members(f, w), cables = write_cables(f, w); /* both, to keep the form */
     tt_json_object_end(w);
-    return ok ? TUTTI_OK : tt_fail_memory(err, "network of a page");
+    return members && cables ? TUTTI_OK : tt_fail_memory(err, "network of a page");
 }
 
 tutti_status tt_export_page_vertices(const struct tt_page_fold *f, const uint32_t *value,
