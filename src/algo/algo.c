@@ -98,15 +98,15 @@ tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *
                            struct tutti_error *why)
 {
     tutti_status st = check_problem(&a->problem, why);
-    if (st == TUTTI_OK && !(al->colls >> a->problem.coll & 1u))
+    if (!st && !(al->colls >> a->problem.coll & 1u))
         st = not_offered(al, a->problem.coll, why);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_order(al, &a->problem, why);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_algo_options_check(al, &a->options, why);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_topo(al, a, why);
-    if (st == TUTTI_OK && al->probe)
+    if (!st && al->probe)
         st = al->probe(a, why);
     return st;
 }
@@ -116,7 +116,7 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
                            struct tt_shape *ret, struct tutti_error *err)
 {
     tutti_status st = tt_algo_probe(al, a, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct tt_shape s = {
         .coll = a->problem.coll,
@@ -133,7 +133,7 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
     snprintf(s.algo, sizeof s.algo, "%s", al->name);
     tt_algo_options_format(&a->options, s.options, sizeof s.options);
     st = al->shape(a, &s, err);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_sched_shape_free(&s);
         return st;
     }
@@ -152,7 +152,7 @@ static void reserve_alike(struct tt_builder *b, uint32_t n)
                                    (uint64_t)b->spans.len * b->spans.elem,
                                (uint64_t)n, &bytes))
         bytes = UINT64_MAX;
-    if (b->status == TUTTI_OK && bytes > b->max_bytes)
+    if (!b->status && bytes > b->max_bytes)
         b->status = tt_fail(
             &b->err, TUTTI_ERR_LIMIT,
             "all %" PRIu32
@@ -169,7 +169,7 @@ static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, u
     uint32_t first = b->first_rank;
     /* Invariant: the builder holds complete lists of ranks first .. first+i-1, unless it has
      * failed. */
-    for (uint32_t i = 0; i < n && b->status == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < n && !b->status; i++) {
         tt_sched_build_rank(b, first + i);
         al->slice(a, first + i, b);
         if (i == 0 && b->shape.symmetric)
@@ -184,7 +184,7 @@ tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *
     struct tt_shape shape;
     struct tt_builder b;
     tutti_status st = tt_algo_shape(al, a, &shape, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (n == 0 || first >= shape.ranks || n > shape.ranks - first) {
         st = tt_fail(err, TUTTI_ERR_RANGE,
@@ -216,7 +216,7 @@ tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_a
     struct tt_builder b;
     tutti_status st = tt_algo_shape(al, a, &shape, err);
     assert(al->build);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     tt_sched_build_begin(&b, &shape, 0);
     al->build(a, y, &b);
@@ -227,7 +227,7 @@ tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_a
                                 struct tt_synthesis *y, struct tutti_error *err)
 {
     tutti_status st = al->memos ? tt_algo_probe(al, a, err) : TUTTI_OK;
-    if (st == TUTTI_OK && al->memos)
+    if (!st && al->memos)
         al->memos(a, y);
     return st;
 }

@@ -109,7 +109,7 @@ void tt_algo_flat_sum(struct tt_builder *b, uint32_t step, uint32_t chunk)
                    TT_BUF_SCRATCH + tt_algo_flat_peer(b, p - d), chunk);
     struct tt_span *spans = tt_alloc((size_t)p + 1, sizeof *spans);
     if (!spans) {
-        if (b->status == TUTTI_OK)
+        if (!b->status)
             b->status = tt_fail_memory(&b->err, "operands of a sum");
         return;
     }

@@ -210,7 +210,7 @@ static tutti_status probe_topo(const struct tt_topo *t, const struct levels *v,
         status = tree_is_regular(t->tree, why);
     else if (t && t->ndims == 0)
         status = switches_are_regular(t, why);
-    if (status != TUTTI_OK)
+    if (status)
         return status;
     if (v->n < 2)
         return tt_fail(
@@ -236,7 +236,7 @@ static tutti_status hierarchical_probe(const struct tt_algo_args *a, struct tutt
                                  MAX_LEVELS);
     if (derived) {
         tutti_status status = probe_topo(a->topo, &v, why);
-        if (status != TUTTI_OK)
+        if (status)
             return status;
     }
     if (product(&v) != a->problem.ranks)

@@ -110,7 +110,7 @@ static tutti_status check_value(const struct tt_algo_option *op, const char *val
     uint64_t number;
     if (tt_streq(op->values, "N")) {
         tutti_status st = tt_parse_u64(value, op->min, op->max, &number, err);
-        if (st != TUTTI_OK && err)
+        if (st && err)
             tt_fail_prefix(err, "option %s", op->key);
         return st;
     }
@@ -129,7 +129,7 @@ tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_opt
         const struct tt_algo_option *op = find_option(al, o->item[i].key);
         tutti_status st =
             op ? check_value(op, o->item[i].value, err) : unknown_option(al, o->item[i].key, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         text += strlen(o->item[i].key) + strlen(o->item[i].value) + 2;
     }
@@ -163,7 +163,7 @@ uint64_t tt_algo_option_number(const struct tt_algo *al, const struct tt_options
     const struct tt_option_value *v = find_value(o, key);
     const struct tt_algo_option *op = find_option(al, key);
     uint64_t number;
-    if (!v || !op || tt_parse_u64(v->value, op->min, op->max, &number, NULL) != TUTTI_OK)
+    if (!v || !op || tt_parse_u64(v->value, op->min, op->max, &number, NULL))
         return dflt;
     return number;
 }

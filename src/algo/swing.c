@@ -96,7 +96,7 @@ static tutti_status make_tree(uint32_t ranks, struct tree *ret, struct tutti_err
     if (swing_grow(&t) < t.n)
         status = tt_fail(err, TUTTI_ERR_REFUSED, "swing's trees do not reach all of %u ranks", t.n);
 out:
-    if (status == TUTTI_OK)
+    if (!status)
         *ret = t;
     else
         free_tree(&t);
@@ -264,7 +264,7 @@ static void swing_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_b
         return;
     }
     tutti_status status = make_tree(a->problem.ranks, &t, &b->err);
-    if (status != TUTTI_OK) {
+    if (status) {
         b->status = status;
         return;
     }
@@ -282,7 +282,7 @@ static tutti_status swing_probe(const struct tt_algo_args *a, struct tutti_error
     if (a->problem.ranks == 1)
         return TUTTI_OK;
     tutti_status status = make_tree(a->problem.ranks, &t, why);
-    if (status == TUTTI_OK)
+    if (!status)
         free_tree(&t);
     return status;
 }

@@ -31,7 +31,7 @@ static tutti_status free_port(const struct tt_boot_config *c, uint32_t addr_be, 
     struct tt_listen l = {.addr_be = addr_be, .lo = c->port_lo, .hi = c->port_hi};
     int fd = -1;
     tutti_status st = tt_boot_listen_open(&l, &fd, ret, err);
-    if (st == TUTTI_OK)
+    if (!st)
         tt_boot_net_close(&fd);
     return st;
 }
@@ -48,12 +48,12 @@ static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o,
     if (c->rank != 0)
         return TUTTI_OK;
     o->addr_be = tt_boot_iface_outward(c->iface);
-    if (o->addr_be && free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
+    if (o->addr_be && free_port(c, o->addr_be, &o->port, NULL))
         o->addr_be = 0;
     /* A key for this job, unless the user gave one. */
     o->has_key = !c->has_key && !c->key_file;
     if (o->has_key)
-        randombytes_buf(o->key, sizeof(o->key));
+        randombytes_buf(o->key, sizeof o->key);
     return free_port(c, htonl(INADDR_LOOPBACK), &o->inside_port, err);
 }
 
@@ -70,11 +70,11 @@ static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all
     if (!inside && !all[0].addr_be)
         return tt_fail(err, TUTTI_ERR_CONNECT,
                        "rank 0 has no address that other hosts can reach: set TUTTI_IFACE there");
-    snprintf(c->rendezvous, sizeof(c->rendezvous), "%s",
+    snprintf(c->rendezvous, sizeof c->rendezvous, "%s",
              inside ? tt_boot_net_text(htonl(INADDR_LOOPBACK), all[0].inside_port, where)
                     : tt_boot_net_text(all[0].addr_be, all[0].port, where));
     if (!c->has_key && !c->key_file && all[0].has_key) {
-        memcpy(c->key, all[0].key, sizeof(c->key));
+        memcpy(c->key, all[0].key, sizeof c->key);
         c->has_key = true;
     }
     return TUTTI_OK;
@@ -94,18 +94,18 @@ tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent
         return TUTTI_OK;
     if (sodium_init() < 0)
         return tt_fail(err, TUTTI_ERR_IO, "libsodium cannot be initialised");
-    all = tt_zalloc(c->size, sizeof(*all));
+    all = tt_zalloc(c->size, sizeof *all);
     /* This rank's own error must not keep it out of the gather: the others wait there. */
     own = make_offer(c, &mine, err);
     if (!all)
         own = tt_fail_memory(err, "rendezvous");
     else
-        st = p->gather(p->ctx, &mine, sizeof(mine), all, own ? NULL : err);
-    if (st == TUTTI_OK && own == TUTTI_OK)
+        st = p->gather(p->ctx, &mine, sizeof mine, all, own ? NULL : err);
+    if (!st && !own)
         st = take_offer(c, all, err);
     if (all)
-        sodium_memzero(all[0].key, sizeof(all[0].key));
-    sodium_memzero(&mine, sizeof(mine));
+        sodium_memzero(all[0].key, sizeof all[0].key);
+    sodium_memzero(&mine, sizeof mine);
     free(all);
     return own ? own : st;
 }

@@ -39,7 +39,7 @@ void tt_boot_proof_make(const uint8_t key[TT_BOOT_KEY], bool by_acceptor,
     crypto_auth_hmacsha512256_update(&h, connector, TT_GREETING);
     crypto_auth_hmacsha512256_update(&h, acceptor, TT_GREETING);
     crypto_auth_hmacsha512256_final(&h, out);
-    sodium_memzero(&h, sizeof(h));
+    sodium_memzero(&h, sizeof h);
 }
 
 /* Both ends put the two greetings in the same order: the connector's first. */
@@ -71,7 +71,7 @@ static bool send_greeting(struct tt_shake *s, const struct tt_trust *t, uint32_t
                             .to = to,
                             .job = t->job};
 
-    randombytes_buf(g.challenge, sizeof(g.challenge));
+    randombytes_buf(g.challenge, sizeof g.challenge);
     g.encrypt = t->pair != NULL;
     g.aes = tt_seal_has_aes();
     if (t->pair)
@@ -86,7 +86,7 @@ static bool send_proof(struct tt_shake *s, const struct tt_trust *t)
     uint8_t proof[TT_PROOF];
 
     proof_of(s, t, false, proof);
-    return send_whole(s->fd, proof, sizeof(proof));
+    return send_whole(s->fd, proof, sizeof proof);
 }
 
 void tt_boot_shake_accept(struct tt_shake *s, int fd)
@@ -172,7 +172,7 @@ static bool auth_agree(struct tt_shake *s, const struct tt_trust *t)
         return false;
     tt_seal_derive(&o, s->peer.aes && tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA,
                    &s->keys);
-    sodium_memzero(shared, sizeof(shared));
+    sodium_memzero(shared, sizeof shared);
     return true;
 }
 
@@ -184,7 +184,7 @@ static enum tt_shake_end proved(struct tt_shake *s, const struct tt_trust *t)
 
     proof_of(s, t, !s->accepting, expected);
     ok = sodium_memcmp(expected, s->proof, TT_PROOF) == 0;
-    sodium_memzero(expected, sizeof(expected));
+    sodium_memzero(expected, sizeof expected);
     if (!ok)
         return TT_SHAKE_KEY;
     return auth_agree(s, t) ? TT_SHAKE_DONE : TT_SHAKE_STRANGER;

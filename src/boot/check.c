@@ -70,7 +70,7 @@ static void check_interfaces(const struct tt_boot_config *c, struct tt_check *re
     struct tutti_error err;
     struct tt_str have = {0};
     uint32_t addr_be;
-    ret->ok = tt_boot_iface_choose(c->iface, htonl(INADDR_LOOPBACK), &addr_be, &err) == TUTTI_OK;
+    ret->ok = !tt_boot_iface_choose(c->iface, htonl(INADDR_LOOPBACK), &addr_be, &err);
     tt_boot_iface_list(&have);
     if (ret->ok)
         snprintf(ret->text, sizeof ret->text, "%s%s%s", have.s ? have.s : "none",

@@ -12,7 +12,7 @@ enum { EARLY_PER_RANK = 16, EARLY_MORE = 64 };
 void tt_boot_early_free(struct tt_early *e)
 {
     tt_boot_net_close(&e->fd);
-    tt_seal_forget(e, sizeof(*e));
+    tt_seal_forget(e, sizeof *e);
 }
 
 /* Can this one be dropped for the arrival? A second link of the same rank and role means that the
@@ -42,7 +42,7 @@ static bool make_room(struct tt_boot *b, const struct tt_arrival *a)
 
 bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 {
-    struct tt_early *e = make_room(b, a) ? tt_zalloc(1, sizeof(*e)) : NULL;
+    struct tt_early *e = make_room(b, a) ? tt_zalloc(1, sizeof *e) : NULL;
 
     if (!e)
         return false;

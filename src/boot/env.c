@@ -38,7 +38,7 @@ static tutti_status env_number(const char *name, uint64_t min, uint64_t max, uin
 {
     tutti_status st = tt_parse_u64(var(name), min, max, ret, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         tt_fail_prefix(err, "%s", name);
     return st;
 }
@@ -46,9 +46,9 @@ static tutti_status env_number(const char *name, uint64_t min, uint64_t max, uin
 static tutti_status set_place(struct tt_boot_config *c, const char *host, uint16_t port,
                               struct tutti_error *err)
 {
-    int n = snprintf(c->rendezvous, sizeof(c->rendezvous), "%s:%u", host, port);
+    int n = snprintf(c->rendezvous, sizeof c->rendezvous, "%s:%u", host, port);
 
-    if (n < 0 || (size_t)n >= sizeof(c->rendezvous))
+    if (n < 0 || (size_t)n >= sizeof c->rendezvous)
         return tt_fail(err, TUTTI_ERR_LIMIT, "host name %.40s... is too long", host);
     return TUTTI_OK;
 }
@@ -66,9 +66,7 @@ static tutti_status place_master(const struct launcher *l, struct tt_boot_config
                        "%s: %s is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)", l->name,
                        host ? "MASTER_PORT" : "MASTER_ADDR");
     st = env_number("MASTER_PORT", 1, UINT16_MAX, &port, err);
-    return st == TUTTI_OK
-               ? set_place(c, host, (uint16_t)(port < UINT16_MAX ? port + 1 : port - 1), err)
-               : st;
+    return st ? st : set_place(c, host, (uint16_t)(port < UINT16_MAX ? port + 1 : port - 1), err);
 }
 
 /* All ranks compute the same port from the same text; different jobs rarely collide. */
@@ -100,14 +98,14 @@ static tutti_status place_one_host(const struct launcher *l, struct tt_boot_conf
                        "rank 0's host:port",
                        l->name, l->local_size);
     st = env_number(l->local_size, 1, TT_BOOT_SIZE_MAX, &local, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (local != c->size)
         return tt_fail(err, TUTTI_ERR_ARG,
                        "%s on several hosts does not say where rank 0 is: set TUTTI_RENDEZVOUS to "
                        "rank 0's host:port",
                        l->name);
-    snprintf(parent, sizeof(parent), "%ld", (long)getppid());
+    snprintf(parent, sizeof parent, "%ld", (long)getppid());
     return set_place(c, "127.0.0.1", derived_port(0, job ? job : parent), err);
 }
 
@@ -153,7 +151,7 @@ static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config 
             err, TUTTI_ERR_ARG,
             "%s: SLURM_NODELIST is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)",
             l->name);
-    if (!tt_boot_nodelist_first(list, host, sizeof(host)))
+    if (!tt_boot_nodelist_first(list, host, sizeof host))
         return tt_fail(err, TUTTI_ERR_PARSE, "%s: no host in node list %s", l->name, list);
     return set_place(
         c, host,
@@ -237,16 +235,16 @@ static tutti_status read_place(const struct launcher *l, struct tt_boot_config *
 
     if (c->size == 1)
         return TUTTI_OK;
-    if (place && strlen(place) >= sizeof(c->rendezvous))
+    if (place && strlen(place) >= sizeof c->rendezvous)
         return tt_fail(err, TUTTI_ERR_LIMIT, "TUTTI_RENDEZVOUS is longer than %zu characters",
-                       sizeof(c->rendezvous) - 1);
+                       sizeof c->rendezvous - 1);
     if (place)
-        snprintf(c->rendezvous, sizeof(c->rendezvous), "%s", place);
+        snprintf(c->rendezvous, sizeof c->rendezvous, "%s", place);
     else if (l != &launchers[0] && var("MASTER_ADDR") && var("MASTER_PORT"))
         st = place_master(l, c, err);
     else
         st = l->place(l, c, err);
-    return st == TUTTI_OK ? tt_boot_rendezvous_parse(c->rendezvous, host, &port, err) : st;
+    return st ? st : tt_boot_rendezvous_parse(c->rendezvous, host, &port, err);
 }
 
 /* size first: it bounds the rank. */
@@ -256,11 +254,11 @@ static tutti_status read_ranks(const struct launcher *l, struct tt_boot_config *
     uint64_t rank, size, local = 0;
     tutti_status st = env_number(l->size, 1, TT_BOOT_SIZE_MAX, &size, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         st = env_number(l->rank, 0, size - 1, &rank, err);
-    if (st == TUTTI_OK && var(l->local_rank))
+    if (!st && var(l->local_rank))
         st = env_number(l->local_rank, 0, TT_BOOT_SIZE_MAX, &local, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     c->rank = (uint32_t)rank;
     c->size = (uint32_t)size;
@@ -275,10 +273,10 @@ static tutti_status read_ports(const char *text, struct tt_boot_config *c, struc
     char lo[16] = "";
     uint64_t a, b;
 
-    if (strlen(text) < sizeof(lo))
-        snprintf(lo, sizeof(lo), "%.*s", (int)strcspn(text, "-"), text);
-    if (tt_parse_u64(lo, 1, UINT16_MAX, &a, NULL) != TUTTI_OK ||
-        tt_parse_u64(dash ? dash + 1 : lo, a, UINT16_MAX, &b, NULL) != TUTTI_OK)
+    if (strlen(text) < sizeof lo)
+        snprintf(lo, sizeof lo, "%.*s", (int)strcspn(text, "-"), text);
+    if (tt_parse_u64(lo, 1, UINT16_MAX, &a, NULL) ||
+        tt_parse_u64(dash ? dash + 1 : lo, a, UINT16_MAX, &b, NULL))
         return tt_fail(err, TUTTI_ERR_PARSE,
                        "TUTTI_PORTS: \"%s\" is not a range of ports like 5000-5099", text);
     c->port_lo = (uint16_t)a;
@@ -292,9 +290,9 @@ static tutti_status read_timeout(const char *text, struct tt_boot_config *c,
     uint64_t ps;
     tutti_status st = tt_parse_time(text, &ps, err);
 
-    if (st == TUTTI_OK && ps < 1000000000)
+    if (!st && ps < 1000000000)
         st = tt_fail(err, TUTTI_ERR_RANGE, "%s is less than 1ms", text);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_fail_prefix(err, "TUTTI_TIMEOUT");
         return st;
     }
@@ -317,7 +315,7 @@ tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutt
     uint8_t key[TT_BOOT_KEY];
     tutti_status st = tt_boot_key_load(path, key, err);
 
-    sodium_memzero(key, sizeof(key));
+    sodium_memzero(key, sizeof key);
     c->key_file = path;
     return st;
 }
@@ -330,18 +328,18 @@ static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *e
     const char *insecure = var("TUTTI_INSECURE");
     tutti_status st = TUTTI_OK;
 
-    if (iface && strlen(iface) >= sizeof(c->iface))
+    if (iface && strlen(iface) >= sizeof c->iface)
         return tt_fail(err, TUTTI_ERR_LIMIT, "TUTTI_IFACE is longer than %zu characters",
-                       sizeof(c->iface) - 1);
+                       sizeof c->iface - 1);
     if (iface)
-        snprintf(c->iface, sizeof(c->iface), "%s", iface);
+        snprintf(c->iface, sizeof c->iface, "%s", iface);
     if (ports)
         st = read_ports(ports, c, err);
-    if (st == TUTTI_OK && timeout)
+    if (!st && timeout)
         st = read_timeout(timeout, c, err);
-    if (st == TUTTI_OK && insecure)
+    if (!st && insecure)
         st = read_insecure(insecure, c, err);
-    if (st == TUTTI_OK && key)
+    if (!st && key)
         st = tt_boot_key(c, key, err);
     return st;
 }
@@ -353,11 +351,11 @@ tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origi
     const struct launcher *l = NULL;
     tutti_status st = find_launcher(&l, err);
 
-    if (st == TUTTI_OK && l)
+    if (!st && l)
         st = read_ranks(l, &c, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = read_options(&c, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret = c;
     if (ret_origin)
@@ -370,7 +368,7 @@ tutti_status tt_boot_options_from_env(struct tt_boot_config *ret, struct tutti_e
     struct tt_boot_config c = {.size = 1, .local_rank = -1};
     tutti_status st = read_options(&c, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = c;
     return st;
 }

@@ -86,8 +86,8 @@ static tutti_status fail_missing(const struct gathering *g, struct tutti_error *
     char ranks[160], span[32];
 
     return tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not enter exchange %u within %s",
-                   tt_boot_ranks_text(g->missing, g->b->config.size, ranks, sizeof(ranks)),
-                   g->b->seq, tt_boot_net_span(g->timeout_ns, span, sizeof(span)));
+                   tt_boot_ranks_text(g->missing, g->b->config.size, ranks, sizeof ranks),
+                   g->b->seq, tt_boot_net_span(g->timeout_ns, span, sizeof span));
 }
 
 /* Rank 0: reads one frame from every other rank. Invariant: left is the number of ranks with
@@ -104,10 +104,10 @@ static tutti_status exchange_collect(struct gathering *g, struct tutti_error *er
             g->fds[r] =
                 (struct pollfd){.fd = g->missing[r] ? g->b->control[r].fd : -1, .events = POLLIN};
         tt_boot_net_poll(g->fds, size, g->deadline_ns);
-        for (uint32_t r = 0; r < size && st == TUTTI_OK; r++)
+        for (uint32_t r = 0; r < size && !st; r++)
             if (g->fds[r].revents)
                 st = take_from(g, r, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
     return st;
@@ -118,7 +118,7 @@ static tutti_status exchange_spread(const struct gathering *g, struct tutti_erro
 {
     uint8_t head[TT_FRAME];
     struct tt_notice n = {.head = head,
-                          .head_len = sizeof(head),
+                          .head_len = sizeof head,
                           .body = g->all,
                           .body_len = g->bytes * g->b->config.size};
     uint32_t bad = g->b->config.size;
@@ -126,7 +126,7 @@ static tutti_status exchange_spread(const struct gathering *g, struct tutti_erro
 
     write_head(head, TT_FRAME_ALL, g, n.body_len);
     st = tt_boot_notify(g->b, &n, g->deadline_ns, &bad, err);
-    return st == TUTTI_OK && bad < g->b->config.size ? fail_left(g->b, bad, 0, err) : st;
+    return !st && bad < g->b->config.size ? fail_left(g->b, bad, 0, err) : st;
 }
 
 static tutti_status exchange_serve(struct gathering *g, const void *mine, struct tutti_error *err)
@@ -134,9 +134,9 @@ static tutti_status exchange_serve(struct gathering *g, const void *mine, struct
     uint32_t size = g->b->config.size;
     tutti_status st;
 
-    g->in = tt_zalloc(size, sizeof(*g->in));
-    g->fds = tt_alloc(size, sizeof(*g->fds));
-    g->missing = tt_zalloc(size, sizeof(*g->missing));
+    g->in = tt_zalloc(size, sizeof *g->in);
+    g->fds = tt_alloc(size, sizeof *g->fds);
+    g->missing = tt_zalloc(size, sizeof *g->missing);
     if (!g->in || !g->fds || !g->missing)
         return tt_fail_memory(err, "exchange");
     for (uint32_t r = 1; r < size; r++) {
@@ -148,9 +148,9 @@ static tutti_status exchange_serve(struct gathering *g, const void *mine, struct
     if (g->bytes)
         memcpy(g->all, mine, g->bytes);
     st = exchange_collect(g, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = exchange_spread(g, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_boot_refuse_all(g->b, err);
     return st;
 }
@@ -170,7 +170,7 @@ static tutti_status take_all(struct gathering *g, size_t cap, struct tutti_error
                            "rank 0 (host %s, pid %u) did not answer exchange %u within %s: it is "
                            "stopped, late or unreachable",
                            g->b->peers[0].host, g->b->peers[0].pid, g->b->seq,
-                           tt_boot_net_span(g->timeout_ns, span, sizeof(span)));
+                           tt_boot_net_span(g->timeout_ns, span, sizeof span));
         tt_boot_net_poll(&p, 1, until);
     }
     if (went == TT_NET_END && errno != EMSGSIZE)
@@ -195,7 +195,7 @@ static tutti_status exchange_give(struct gathering *g, const void *mine, size_t 
     int error;
 
     write_head(head, TT_FRAME_GIVE, g, g->bytes);
-    error = tt_boot_line_send(&g->b->control[0], head, sizeof(head), g->deadline_ns);
+    error = tt_boot_line_send(&g->b->control[0], head, sizeof head, g->deadline_ns);
     if (!error)
         tt_boot_line_send(&g->b->control[0], mine, g->bytes, g->deadline_ns);
     return take_all(g, cap, err);
@@ -225,9 +225,9 @@ tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes,
     st = b->config.rank == 0 ? exchange_serve(&g, mine, &why) : exchange_give(&g, mine, cap, &why);
     b->seq++;
     b->broken = st != TUTTI_OK;
-    if (st == TUTTI_OK && total)
+    if (!st && total)
         memcpy(ret_all, g.all, total);
-    else if (st != TUTTI_OK)
+    else if (st)
         tt_fail(err, st, "%s", why.text);
     free(g.all);
     free(g.in);

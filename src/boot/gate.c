@@ -58,7 +58,7 @@ static void compact(struct tt_gate *g)
         if (g->pending[i]->fd >= 0) {
             g->pending[kept++] = g->pending[i];
         } else {
-            sodium_memzero(g->pending[i], sizeof(*g->pending[i]));
+            sodium_memzero(g->pending[i], sizeof *g->pending[i]);
             free(g->pending[i]);
         }
     g->n = kept;
@@ -80,7 +80,7 @@ size_t tt_boot_known_addresses(const struct tt_boot_peer *peers, uint32_t size, 
         for (size_t i = 0; i < TT_BOOT_SOURCES; i++)
             ret_be[n++] = peers[r].sources_be[i];
     }
-    qsort(ret_be, n, sizeof(*ret_be), by_number);
+    qsort(ret_be, n, sizeof *ret_be, by_number);
     for (size_t i = 0; i < n; i++)
         if (ret_be[i] && (kept == 0 || ret_be[i] != ret_be[kept - 1]))
             ret_be[kept++] = ret_be[i];
@@ -135,7 +135,7 @@ bool tt_boot_arrival_admit(const struct tt_arrival *a)
 {
     size_t sent = 0;
 
-    return tt_boot_net_drain(a->fd, a->answer, sizeof(a->answer), &sent) == TT_NET_OK;
+    return tt_boot_net_drain(a->fd, a->answer, sizeof a->answer, &sent) == TT_NET_OK;
 }
 
 /* Call after the ready connections were served; otherwise a proof that arrived in the meantime
@@ -231,13 +231,13 @@ tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err)
 static bool is_known(const struct tt_gate *g, uint32_t from_be)
 {
     return !g->known_be || tt_boot_net_loopback(from_be) ||
-           bsearch(&from_be, g->known_be, g->nknown, sizeof(from_be), by_number);
+           bsearch(&from_be, g->known_be, g->nknown, sizeof from_be, by_number);
 }
 
 /* A new connection gets a place. The caller has made sure that there is one. */
 static void gate_enter(struct tt_gate *g, int fd, uint32_t from_be)
 {
-    struct tt_shake *s = tt_zalloc(1, sizeof(*s));
+    struct tt_shake *s = tt_zalloc(1, sizeof *s);
     int yes = 1;
 
     if (!s || !is_known(g, from_be)) {
@@ -245,7 +245,7 @@ static void gate_enter(struct tt_gate *g, int fd, uint32_t from_be)
         tt_fd_close(fd);
         return;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     tt_boot_shake_accept(s, fd);
     s->from_be = from_be;
     tt_boot_net_watch(g->epoll, fd, POLLIN, s);
@@ -277,9 +277,9 @@ static tutti_status accept_new(struct tt_gate *g, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
 
-    for (int k = 0; k < TT_GATE_TURN && !g->full && st == TUTTI_OK; k++) {
+    for (int k = 0; k < TT_GATE_TURN && !g->full && !st; k++) {
         struct sockaddr_in from = {0};
-        socklen_t len = sizeof(from);
+        socklen_t len = sizeof from;
         if (g->n == TT_UNPROVED_MAX && !make_room(g, TT_HANDSHAKE_FAIR_NS)) {
             gate_rest(g, FULL_NS);
             break;

@@ -21,7 +21,7 @@ static uint64_t hash_boot_id(const char *host)
 {
     char id[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, id, sizeof(id)) : -1;
+    ssize_t n = fd >= 0 ? read(fd, id, sizeof id) : -1;
 
     tt_boot_net_close(&fd);
     return n > 0 ? tt_hash_bytes(1, id, (size_t)n) : tt_hash_bytes(2, host, strlen(host));
@@ -33,10 +33,10 @@ static uint64_t hash_namespace(uint64_t seed, const char *name)
     char path[64];
     struct stat st = {0};
 
-    snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
+    snprintf(path, sizeof path, "/proc/self/ns/%s", name);
     if (stat(path, &st) != 0)
         return tt_hash_bytes(seed, name, strlen(name));
-    return tt_hash_bytes(seed, &st.st_ino, sizeof(st.st_ino));
+    return tt_hash_bytes(seed, &st.st_ino, sizeof st.st_ino);
 }
 
 void tt_boot_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
@@ -44,7 +44,7 @@ void tt_boot_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
     static const char *const shared[] = {"ipc", "pid", "mnt"};
     struct tt_boot_peer p = {.pid = (uint32_t)getpid()};
 
-    if (gethostname(p.host, sizeof(p.host) - 1) != 0 || !p.host[0])
+    if (gethostname(p.host, sizeof p.host - 1) != 0 || !p.host[0])
         strcpy(p.host, "unknown");
     /* Host names end up in messages: no control characters. */
     for (char *c = p.host; *c; c++)

@@ -24,14 +24,14 @@ static bool parse_network(const char *text, size_t n, uint32_t *ret_net_be, uint
     uint64_t bits = 32;
     struct in_addr a;
 
-    if (n >= sizeof(buf))
+    if (n >= sizeof buf)
         return false;
     memcpy(buf, text, n);
     buf[n] = 0;
     char *slash = strchr(buf, '/');
     if (slash) {
         *slash = 0;
-        if (tt_parse_u64(slash + 1, 0, 32, &bits, NULL) != TUTTI_OK)
+        if (tt_parse_u64(slash + 1, 0, 32, &bits, NULL))
             return false;
     }
     if (inet_pton(AF_INET, buf, &a) != 1)
@@ -79,7 +79,7 @@ tutti_status tt_boot_iface_match(const char *filter, const struct tt_iface *i, b
         size_t n = strcspn(item, ",");
         bool hit = false;
         tutti_status st = match_item(item, n, exact, i, &hit, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         any = any || hit;
         item += n;
@@ -104,11 +104,11 @@ static tutti_status list_all(struct tt_vec *ret, struct tutti_error *err)
         struct sockaddr_in in;
         if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET || !(a->ifa_flags & IFF_UP))
             continue;
-        snprintf(i.name, sizeof(i.name), "%s", a->ifa_name);
-        memcpy(&in, a->ifa_addr, sizeof(in));
+        snprintf(i.name, sizeof i.name, "%s", a->ifa_name);
+        memcpy(&in, a->ifa_addr, sizeof in);
         i.addr_be = in.sin_addr.s_addr;
         if (a->ifa_netmask) {
-            memcpy(&in, a->ifa_netmask, sizeof(in));
+            memcpy(&in, a->ifa_netmask, sizeof in);
             i.mask_be = in.sin_addr.s_addr;
         }
         if (!tt_vec_push(&list, &i, 1)) {
@@ -136,7 +136,7 @@ void tt_boot_iface_list(struct tt_str *out)
 {
     struct tt_vec list = {0};
 
-    if (list_all(&list, NULL) != TUTTI_OK)
+    if (list_all(&list, NULL))
         return;
     iface_describe(&list, out);
     tt_vec_free(&list);
@@ -155,7 +155,7 @@ bool tt_boot_iface_down(uint32_t addr_be)
         struct sockaddr_in in;
         if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET)
             continue;
-        memcpy(&in, a->ifa_addr, sizeof(in));
+        memcpy(&in, a->ifa_addr, sizeof in);
         if (in.sin_addr.s_addr == addr_be)
             down = (a->ifa_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING);
     }
@@ -170,13 +170,13 @@ bool tt_boot_iface_down(uint32_t addr_be)
 static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_error *err)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(9)};
-    socklen_t len = sizeof(a);
+    socklen_t len = sizeof a;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     char ip[TT_NET_TEXT];
     bool ok;
 
     a.sin_addr.s_addr = dst_be;
-    ok = fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+    ok = fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
          getsockname(fd, (struct sockaddr *)&a, &len) == 0;
     if (!ok)
         tt_fail(err, TUTTI_ERR_CONNECT, "no route to the rendezvous %s: %s",
@@ -199,7 +199,7 @@ static tutti_status best_of(const struct tt_vec *list, const char *filter, uint3
         const struct tt_iface *i = tt_vec_at(list, k);
         bool admitted = false;
         tutti_status st = tt_boot_iface_match(filter, i, &admitted, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         if (!admitted)
             continue;
@@ -233,18 +233,18 @@ tutti_status tt_boot_iface_choose(const char *filter, uint32_t dst_be, uint32_t 
     uint32_t routed = 0, best = 0;
     tutti_status st = route_source(dst_be, &routed, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     /* The filter is checked even if dst is loopback, so that a bad one is always reported. */
     if (filter[0]) {
         st = list_all(&list, err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = best_of(&list, filter, routed, &best, err);
-        if (st == TUTTI_OK && !best)
+        if (!st && !best)
             st = fail_nothing(filter, &list, err);
         tt_vec_free(&list);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         *ret_addr_be = filter[0] && !tt_boot_net_loopback(dst_be) ? best : routed;
     return st;
 }
@@ -255,8 +255,7 @@ uint32_t tt_boot_iface_outward(const char *filter)
     uint32_t routed = 0, best = 0;
 
     (void)route_source(OUTWARD_BE, &routed, NULL); /* a private network may have no default route */
-    if (list_all(&list, NULL) != TUTTI_OK ||
-        best_of(&list, filter, routed, &best, NULL) != TUTTI_OK)
+    if (list_all(&list, NULL) || best_of(&list, filter, routed, &best, NULL))
         best = 0;
     tt_vec_free(&list);
     return tt_boot_net_loopback(best) ? 0 : best;
@@ -268,10 +267,10 @@ void tt_boot_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES])
     uint32_t first = 0;
     size_t n = 0;
 
-    memset(ret_be, 0, TT_BOOT_SOURCES * sizeof(*ret_be));
-    if (route_source(OUTWARD_BE, &first, NULL) == TUTTI_OK)
+    memset(ret_be, 0, TT_BOOT_SOURCES * sizeof *ret_be);
+    if (!route_source(OUTWARD_BE, &first, NULL))
         ret_be[n++] = first;
-    if (list_all(&list, NULL) != TUTTI_OK)
+    if (list_all(&list, NULL))
         return;
     for (size_t k = 0; k < list.len && n < TT_BOOT_SOURCES; k++) {
         const struct tt_iface *i = tt_vec_at(&list, k);

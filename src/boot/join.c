@@ -53,7 +53,7 @@ static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_plac
                     d->last == TT_SHAKE_VERSION || d->last == TT_SHAKE_STRANGER;
     char span[32], where[TT_NET_TEXT], busy[TT_BUSY_TEXT];
 
-    tt_boot_net_span(b->config.timeout_ns, span, sizeof(span));
+    tt_boot_net_span(b->config.timeout_ns, span, sizeof span);
     if (tt_boot_link_down(b))
         return tt_boot_fail_own_link(b, span, err);
     return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s",
@@ -70,7 +70,7 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
     tutti_status st = TUTTI_OK;
 
     tt_boot_dial_begin(&d, tt_now_ns());
-    while (st == TUTTI_OK && d.state != TT_DIAL_DONE) {
+    while (!st && d.state != TT_DIAL_DONE) {
         struct pollfd p = tt_boot_dial_fd(&d);
         uint64_t wake = tt_boot_dial_wake(&d);
         if (tt_now_ns() >= at->deadline_ns) {
@@ -81,14 +81,14 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
         tt_boot_dial_serve(&d, &trust, p.revents);
         st = join_hopeless(b, &d, err);
     }
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_boot_dial_abort(&d);
         return st;
     }
     *ret_job = d.shake.peer.job;
     if (!tt_boot_line_open(&b->control[0], d.shake.fd, &d.shake.keys))
         st = tt_fail_memory(err, "control line");
-    sodium_memzero(&d.shake, sizeof(d.shake));
+    sodium_memzero(&d.shake, sizeof d.shake);
     return st;
 }
 
@@ -125,7 +125,7 @@ static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *
 {
     char span[32], busy[TT_BUSY_TEXT];
 
-    tt_boot_net_span(b->config.timeout_ns, span, sizeof(span));
+    tt_boot_net_span(b->config.timeout_ns, span, sizeof span);
     if (tt_boot_link_down(b))
         return tt_boot_fail_own_link(b, span, err);
     int error = tt_boot_net_probe(at->addr_be, at->port, b->source_be, PROBE_NS);
@@ -151,7 +151,7 @@ static tutti_status join_say(const struct tt_boot *b, uint64_t deadline_ns, stru
     size_t n;
     int error;
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     n = tt_boot_join_write(&j, text + TT_FRAME);
     tt_boot_frame_write(
@@ -190,10 +190,10 @@ static tutti_status take_table(struct tt_boot *b, const struct tt_place *at,
     if (!in.body)
         return tt_fail_memory(err, "rendezvous");
     st = join_await(b, &in, at, err);
-    if (st == TUTTI_OK && in.frame.kind == TT_FRAME_REFUSAL) {
+    if (!st && in.frame.kind == TT_FRAME_REFUSAL) {
         tt_boot_refusal_parse(in.body, (size_t)in.frame.length, err);
         st = err->status;
-    } else if (st == TUTTI_OK &&
+    } else if (!st &&
                (in.frame.kind != TT_FRAME_TABLE ||
                 !tt_boot_table_parse(in.body, (size_t)in.frame.length, b->config.size, b->peers))) {
         st = tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 (%s) sent a table that makes no sense",
@@ -209,15 +209,15 @@ tutti_status tt_boot_join(struct tt_boot *b, const struct tt_place *at, struct t
     tutti_status st =
         tt_boot_iface_choose(b->config.iface, at->addr_be, &b->peers[b->config.rank].addr_be, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         st = reach(b, at, &job, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = open_listener(b, at, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = join_say(b, at->deadline_ns, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = take_table(b, at, err);
-    if (st == TUTTI_OK)
+    if (!st)
         b->job = job;
     return st;
 }

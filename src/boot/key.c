@@ -67,9 +67,9 @@ tutti_status tt_boot_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT
             err, TUTTI_ERR_ARG,
             "holds %zu hex digits, a key has at least %d and an even number; " HOW_TO_MAKE, digits,
             2 * TT_BOOT_KEY);
-    sodium_hex2bin(secret, sizeof(secret), (const char *)text, digits, NULL, &bytes, NULL);
+    sodium_hex2bin(secret, sizeof secret, (const char *)text, digits, NULL, &bytes, NULL);
     st = condense(secret, bytes, ret_key, err);
-    sodium_memzero(secret, sizeof(secret));
+    sodium_memzero(secret, sizeof secret);
     return st;
 }
 
@@ -124,13 +124,13 @@ tutti_status tt_boot_key_load(const char *path, uint8_t ret_key[TT_BOOT_KEY],
         st = tt_fail(err, TUTTI_ERR_IO, "%s", strerror(errno));
     else
         st = check_owner(fd, err);
-    if (st == TUTTI_OK)
-        st = read_all(fd, text, sizeof(text), &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
+        st = read_all(fd, text, sizeof text, &n, err);
+    if (!st)
         st = tt_boot_key_parse(text, n, ret_key, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_fail_prefix(err, "key file %s", path);
-    sodium_memzero(text, sizeof(text));
+    sodium_memzero(text, sizeof text);
     tt_boot_net_close(&fd);
     return st;
 }

@@ -40,7 +40,7 @@ struct tt_line_parts {
 
 bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys)
 {
-    struct tt_line_parts *s = tt_zalloc(1, sizeof(*s));
+    struct tt_line_parts *s = tt_zalloc(1, sizeof *s);
 
     *l = (struct tt_boot_line){.fd = fd, .state = s};
     if (!s)
@@ -56,7 +56,7 @@ bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys
 void tt_boot_line_close(struct tt_boot_line *l)
 {
     tt_boot_net_close(&l->fd);
-    tt_seal_forget(l->state, sizeof(*l->state));
+    tt_seal_forget(l->state, sizeof *l->state);
     l->state = NULL;
 }
 
@@ -68,9 +68,9 @@ static void sum(uint64_t number, const uint8_t *p, size_t n, uint8_t ret[SUM])
     uint8_t count[8];
     uint32_t crc;
 
-    for (size_t i = 0; i < sizeof(count); i++)
+    for (size_t i = 0; i < sizeof count; i++)
         count[i] = (uint8_t)(number >> (8 * i));
-    crc = tt_seal_crc32c(tt_seal_crc32c(0, count, sizeof(count)), p, n);
+    crc = tt_seal_crc32c(tt_seal_crc32c(0, count, sizeof count), p, n);
     for (size_t i = 0; i < SUM; i++)
         ret[i] = (uint8_t)(crc >> (8 * i));
 }

@@ -19,15 +19,15 @@ enum { BACKLOG = 4096 };
 static int try_port(uint32_t addr_be, uint16_t port, int *ret_fd, uint16_t *ret_port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
-    socklen_t len = sizeof(a);
+    socklen_t len = sizeof a;
     int fd = tt_fd_own(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), yes = 1,
         error;
 
     if (fd < 0)
         return errno;
     a.sin_addr.s_addr = addr_be;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
-        bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, BACKLOG) == 0 &&
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, BACKLOG) == 0 &&
         getsockname(fd, (struct sockaddr *)&a, &len) == 0) {
         *ret_fd = fd;
         *ret_port = ntohs(a.sin_port);
@@ -61,7 +61,7 @@ static tutti_status fail_in_use(const struct tt_listen *l, struct tutti_error *e
     if (l->lo == l->hi && tt_boot_listener_user(l->addr_be, l->lo, &uid) && uid != geteuid())
         return tt_fail(
             err, TUTTI_ERR_ARG, "port %u on %s is in use by a process of %s: choose another port",
-            l->lo, tt_boot_net_text(l->addr_be, 0, at), tt_boot_user_text(uid, user, sizeof(user)));
+            l->lo, tt_boot_net_text(l->addr_be, 0, at), tt_boot_user_text(uid, user, sizeof user));
     if (l->lo == l->hi)
         return tt_fail(
             err, TUTTI_ERR_ARG,

@@ -35,7 +35,7 @@ static const char MAGIC[8] = "ttlocal";
 void tt_boot_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER])
 {
     memset(out, 0, TT_OFFER);
-    memcpy(out, MAGIC, sizeof(MAGIC));
+    memcpy(out, MAGIC, sizeof MAGIC);
     out[8] = TT_BOOT_PROTOCOL & 0xff;
     out[9] = TT_BOOT_PROTOCOL >> 8;
     out[10] = (uint8_t)o->mode;
@@ -55,11 +55,11 @@ bool tt_boot_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret)
     memcpy(o.key, in + 16, TT_BOOT_KEY);
     tt_boot_offer_write(&o, again);
     bool ok = sodium_memcmp(again, in, TT_OFFER) == 0 &&
-              (o.mode != TT_OFFER_KEY || !sodium_is_zero(o.key, sizeof(o.key)));
+              (o.mode != TT_OFFER_KEY || !sodium_is_zero(o.key, sizeof o.key));
     if (ok)
         *ret = o;
-    sodium_memzero(again, sizeof(again));
-    sodium_memzero(&o, sizeof(o));
+    sodium_memzero(again, sizeof again);
+    sodium_memzero(&o, sizeof o);
     return ok;
 }
 
@@ -70,7 +70,7 @@ char *tt_boot_user_text(uid_t uid, char *buf, size_t cap)
     char space[1024];
     struct passwd entry, *found = NULL;
 
-    if (getpwuid_r(uid, &entry, space, sizeof(space), &found) == 0 && found)
+    if (getpwuid_r(uid, &entry, space, sizeof space, &found) == 0 && found)
         snprintf(buf, cap, "user %.32s (uid %u)", found->pw_name, (unsigned)uid);
     else
         snprintf(buf, cap, "uid %u", (unsigned)uid);
@@ -82,7 +82,7 @@ char *tt_boot_user_text(uid_t uid, char *buf, size_t cap)
 static bool user_at(int fd, uid_t *ret)
 {
     struct ucred c;
-    socklen_t len = sizeof(c);
+    socklen_t len = sizeof c;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) != 0)
         return false;
@@ -98,7 +98,7 @@ bool tt_boot_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret)
     char line[256];
     bool found = false;
 
-    while (f && !found && fgets(line, sizeof(line), f)) {
+    while (f && !found && fgets(line, sizeof line, f)) {
         unsigned addr, at, state, uid;
         if (sscanf(line, " %*u: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %u", &addr, &at, &state,
                    &uid) != 4 ||
@@ -121,7 +121,7 @@ static socklen_t name_of(const struct tt_place *at, struct sockaddr_un *ret)
     char place[TT_NET_TEXT];
 
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "tutti/%u/%s",
+    int n = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "tutti/%u/%s",
                      (unsigned)geteuid(), tt_boot_net_text(at->addr_be, at->port, place));
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
@@ -148,7 +148,7 @@ static tutti_status fail_taken(const struct tt_place *at, struct tutti_error *er
         return tt_fail(err, TUTTI_ERR_AUTH,
                        "a process of %s, not of yours, pretends to be rank 0 at %s: choose another "
                        "port, or set TUTTI_KEY_FILE",
-                       tt_boot_user_text(uid, user, sizeof(user)), where);
+                       tt_boot_user_text(uid, user, sizeof user), where);
     return tt_fail(err, TUTTI_ERR_ARG, "another job of yours meets at %s: choose another port",
                    where);
 }
@@ -182,10 +182,10 @@ void tt_boot_local_serve(int listener, const struct tt_offer *o)
         if (fd < 0)
             break;
         if (user_at(fd, &uid) && uid == geteuid())
-            (void)!send(fd, offer, sizeof(offer), MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)!send(fd, offer, sizeof offer, MSG_DONTWAIT | MSG_NOSIGNAL);
         tt_boot_net_close(&fd);
     }
-    sodium_memzero(offer, sizeof(offer));
+    sodium_memzero(offer, sizeof offer);
 }
 
 /* ---- the other ranks ---- */
@@ -206,13 +206,13 @@ static enum attempt attempt(const struct tt_place *at, struct tt_offer *ret, uid
         end = *ret_uid == geteuid() ? AGAIN : FOREIGN;
         if (end == AGAIN) {
             tt_boot_net_poll(&p, 1, at->deadline_ns);
-            n = recv(p.fd, offer, sizeof(offer), MSG_DONTWAIT);
+            n = recv(p.fd, offer, sizeof offer, MSG_DONTWAIT);
         }
         if (n > 0 && tt_boot_offer_parse(offer, (size_t)n, ret))
             end = GOT_IT;
     }
     tt_boot_net_close(&p.fd);
-    sodium_memzero(offer, sizeof(offer));
+    sodium_memzero(offer, sizeof offer);
     return end;
 }
 
@@ -224,8 +224,8 @@ static tutti_status fail_foreign(const char *rendezvous, uid_t uid, struct tutti
                    "what is at %s belongs to %s, and this rank to %s: without a job key only "
                    "processes of one user trust each "
                    "other; choose another port, or set TUTTI_KEY_FILE on all ranks",
-                   rendezvous, tt_boot_user_text(uid, theirs, sizeof(theirs)),
-                   tt_boot_user_text(geteuid(), mine, sizeof(mine)));
+                   rendezvous, tt_boot_user_text(uid, theirs, sizeof theirs),
+                   tt_boot_user_text(geteuid(), mine, sizeof mine));
 }
 
 static tutti_status use_offer(struct tt_boot *b, const struct tt_offer *o, struct tutti_error *err)
@@ -267,8 +267,8 @@ tutti_status tt_boot_local_fetch(struct tt_boot *b, const struct tt_place *at,
         return tt_fail(
             err, TUTTI_ERR_TIMEOUT,
             "rank 0 could not be reached at %s within %s: no process of yours meets others there",
-            b->config.rendezvous, tt_boot_net_span(b->config.timeout_ns, span, sizeof(span)));
+            b->config.rendezvous, tt_boot_net_span(b->config.timeout_ns, span, sizeof span));
     st = use_offer(b, &o, err);
-    sodium_memzero(&o, sizeof(o));
+    sodium_memzero(&o, sizeof o);
     return st;
 }

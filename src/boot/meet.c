@@ -96,14 +96,14 @@ static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
     struct tt_boot_join mine;
     tutti_status st;
 
-    m->fds = tt_alloc(GATE + GUESTS_MAX + size, sizeof(*m->fds));
-    m->settings = tt_zalloc(size, sizeof(*m->settings));
-    m->net_ids = tt_zalloc(size, sizeof(*m->net_ids));
-    m->notes = tt_zalloc(size, sizeof(*m->notes));
+    m->fds = tt_alloc(GATE + GUESTS_MAX + size, sizeof *m->fds);
+    m->settings = tt_zalloc(size, sizeof *m->settings);
+    m->net_ids = tt_zalloc(size, sizeof *m->net_ids);
+    m->notes = tt_zalloc(size, sizeof *m->notes);
     if (!m->fds || !m->settings || !m->net_ids || !m->notes)
         return tt_fail_memory(err, "rendezvous");
     st = tt_boot_self_join(m->b, &mine, err);
-    return st == TUTTI_OK ? seat(m, 0, &mine, err) : st;
+    return st ? st : seat(m, 0, &mine, err);
 }
 
 /* Must this join be refused? Then *ret says why. */
@@ -160,7 +160,7 @@ static tutti_status meet_judge(struct meeting *m, struct guest *g, struct tutti_
     }
     add_source(&j.peer, g->from_be);
     st = seat(m, g->rank, &j, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     /* The control line now belongs to the seat. */
     m->b->control[g->rank] = g->line;
@@ -197,7 +197,7 @@ static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds,
             guest_free(list[i]);
             list[i] = list[--m->guests.len];
         }
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
     return TUTTI_OK;
@@ -228,7 +228,7 @@ static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
     }
     if (m->guests.len == GUESTS_MAX)
         dismiss_oldest(m);
-    g = tt_boot_arrival_admit(a) ? tt_zalloc(1, sizeof(*g)) : NULL;
+    g = tt_boot_arrival_admit(a) ? tt_zalloc(1, sizeof *g) : NULL;
     if (!g || !tt_boot_line_open(&g->line, a->fd, &a->keys) || !tt_vec_push(&m->guests, &g, 1)) {
         /* a->fd is closed once, below. */
         if (g) {
@@ -242,7 +242,7 @@ static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
     g->rank = a->rank;
     g->from_be = a->from_be;
     g->since_ns = tt_now_ns();
-    g->in = (struct tt_frame_in){.body = g->body, .cap = sizeof(g->body)};
+    g->in = (struct tt_frame_in){.body = g->body, .cap = sizeof g->body};
     return TUTTI_OK;
 }
 
@@ -254,9 +254,9 @@ static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
 
     for (size_t i = 0; i < n; i++) {
         one = welcome(m, &come[i]);
-        st = st == TUTTI_OK ? one : st;
+        st = st ? st : one;
     }
-    sodium_memzero(come, n * sizeof(*come)); /* keys */
+    sodium_memzero(come, n * sizeof *come); /* keys */
     return st;
 }
 
@@ -287,13 +287,13 @@ static const char *loopback_hint(const struct meeting *m)
 static void add_note(const struct meeting *m, enum note note, const char *said, struct tt_str *out)
 {
     uint32_t size = m->b->config.size, n = 0;
-    bool *set = tt_zalloc(size, sizeof(*set));
+    bool *set = tt_zalloc(size, sizeof *set);
     char ranks[120];
 
     for (uint32_t r = 0; set && r < size; r++)
         n += set[r] = !m->settings[r] && m->notes[r] == note;
     if (n)
-        tt_str_printf(out, "; %s %s", tt_boot_ranks_text(set, size, ranks, sizeof(ranks)), said);
+        tt_str_printf(out, "; %s %s", tt_boot_ranks_text(set, size, ranks, sizeof ranks), said);
     free(set);
 }
 
@@ -303,17 +303,17 @@ static tutti_status fail_missing(const struct meeting *m, struct tutti_error *er
     struct tt_str more = {0};
     char ranks[160], span[32], busy[TT_BUSY_TEXT];
 
-    tt_boot_net_span(m->b->config.timeout_ns, span, sizeof(span));
+    tt_boot_net_span(m->b->config.timeout_ns, span, sizeof span);
     if (tt_boot_link_down(m->b))
         return tt_boot_fail_own_link(m->b, span, err);
-    bool *missing = tt_zalloc(size, sizeof(*missing));
+    bool *missing = tt_zalloc(size, sizeof *missing);
     for (uint32_t r = 0; missing && r < size; r++)
         missing[r] = !m->settings[r];
     add_note(m, NOTE_KEY, "came with another key than rank 0", &more);
     add_note(m, NOTE_SIZE, "came with another number of ranks than rank 0", &more);
     add_note(m, NOTE_LEFT, "came but left", &more);
     tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not come within %s%s%s%s",
-            missing ? tt_boot_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks", span,
+            missing ? tt_boot_ranks_text(missing, size, ranks, sizeof ranks) : "some ranks", span,
             more.s ? more.s : "", loopback_hint(m), more.len ? "" : tt_boot_busy_text(busy));
     free(missing);
     tt_str_free(&more);
@@ -337,7 +337,7 @@ static void tell_guests(struct meeting *m, const struct tutti_error *why)
             return;
         uint64_t wake = tt_boot_gate_wake(&m->gate);
         tt_boot_net_poll(&p, 1, wake < until ? wake : until);
-        if (serve_gate(m, &unused) != TUTTI_OK)
+        if (serve_gate(m, &unused))
             return;
     }
 }
@@ -366,7 +366,7 @@ static void serve_local(const struct meeting *m)
 
     memcpy(o.key, m->b->config.key, TT_BOOT_KEY);
     tt_boot_local_serve(m->local, &o);
-    sodium_memzero(&o, sizeof(o));
+    sodium_memzero(&o, sizeof o);
 }
 
 /* Runs until all ranks have joined, one fails, or the deadline passes. Invariant: joined counts the
@@ -376,7 +376,7 @@ static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
     uint32_t size = m->b->config.size;
     tutti_status st = TUTTI_OK;
 
-    while (st == TUTTI_OK && m->joined < size) {
+    while (!st && m->joined < size) {
         struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
         uint64_t wake = meet_prepare(m);
         if (tt_now_ns() >= m->deadline_ns)
@@ -385,9 +385,9 @@ static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
         if (tt_now_ns() >= m->deadline_ns) /* a rank that left just now has timed out as well */
             return fail_missing(m, err);
         st = check_seats(m, seats, err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = serve_guests(m, guests, err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = serve_gate(m, err);
         if (m->fds[1].revents)
             serve_local(m);
@@ -399,7 +399,7 @@ static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
 static void note_odd(const struct meeting *m, const char *text)
 {
     uint32_t size = m->b->config.size;
-    uint64_t *prints = tt_alloc(size, sizeof(*prints));
+    uint64_t *prints = tt_alloc(size, sizeof *prints);
 
     for (uint32_t r = 0; prints && r < size; r++)
         prints[r] = tt_hash_bytes(0, m->settings[r], strlen(m->settings[r]));
@@ -440,7 +440,7 @@ static tutti_status hand_out_table(struct meeting *m, struct tutti_error *err)
     uint32_t size = m->b->config.size, bad = size;
     size_t bytes = (size_t)size * TT_PEER_BYTES;
     uint8_t head[TT_FRAME], *table = tt_alloc(size, TT_PEER_BYTES);
-    struct tt_notice n = {.head = head, .head_len = sizeof(head), .body = table, .body_len = bytes};
+    struct tt_notice n = {.head = head, .head_len = sizeof head, .body = table, .body_len = bytes};
     tutti_status st;
 
     if (!table)
@@ -450,7 +450,7 @@ static tutti_status hand_out_table(struct meeting *m, struct tutti_error *err)
     tt_boot_frame_write(&(struct tt_frame){.kind = TT_FRAME_TABLE, .length = bytes}, head);
     st = tt_boot_notify(m->b, &n, m->deadline_ns, &bad, err);
     free(table);
-    if (st == TUTTI_OK && bad < size)
+    if (!st && bad < size)
         st = tt_fail(err, TUTTI_ERR_PEER, GONE, bad, m->b->peers[bad].host, m->b->peers[bad].pid);
     return st;
 }
@@ -465,9 +465,9 @@ static tutti_status open_listeners(struct tt_boot *b, const struct tt_place *at,
     uint16_t port;
     tutti_status st = tt_boot_listen_open(&meet, ret_meet, &port, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_boot_iface_choose(b->config.iface, at->addr_be, &data.addr_be, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     b->peers[0].addr_be = at->addr_be;
     b->peers[0].port = port;
@@ -496,22 +496,22 @@ tutti_status tt_boot_meet(struct tt_boot *b, const struct tt_place *at, struct t
     trust = tt_boot_trust(b, TT_CONN_MEET);
     m.gate.epoll = m.local = -1;
     st = open_listeners(b, at, &meet, err);
-    if (st == TUTTI_OK && tt_boot_net_loopback(at->addr_be))
+    if (!st && tt_boot_net_loopback(at->addr_be))
         st = tt_boot_local_listen(at, &m.local, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_boot_gate_open(&m.gate, meet, &trust, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = meeting_open(&m, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = meet_collect(&m, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = compare(&m, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = hand_out_table(&m, err);
     /* Seated ranks first, then guests and late arrivals. */
-    if (st != TUTTI_OK)
+    if (st)
         tt_boot_refuse_all(b, err);
-    if (st != TUTTI_OK && m.gate.epoll >= 0)
+    if (st && m.gate.epoll >= 0)
         tell_guests(&m, err);
     tt_boot_gate_close(&m.gate);
     tt_boot_net_close(&m.local);

@@ -97,15 +97,15 @@ int tt_boot_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int
 
     if (fd < 0)
         return errno;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     if (source_be) {
         /* The port is chosen at connect, per destination: many connections do not use up the
          * range. */
-        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
-        if (bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0)
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+        if (bind(fd, (struct sockaddr *)&from, sizeof from) != 0)
             error = errno;
     }
-    if (!error && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS &&
+    if (!error && connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS &&
         errno != EINTR)
         error = errno;
     if (error) {
@@ -128,10 +128,10 @@ int tt_boot_net_connected(int fd)
         return errno;
     if (error)
         return error;
-    len = sizeof(peer);
+    len = sizeof peer;
     if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0)
         return errno;
-    len = sizeof(me);
+    len = sizeof me;
     if (getsockname(fd, (struct sockaddr *)&me, &len) != 0)
         return errno;
     return me.sin_port == peer.sin_port && me.sin_addr.s_addr == peer.sin_addr.s_addr ? ECONNREFUSED
@@ -193,7 +193,7 @@ char *tt_boot_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT])
     struct in_addr a = {.s_addr = addr_be};
     char ip[INET_ADDRSTRLEN] = "";
 
-    inet_ntop(AF_INET, &a, ip, sizeof(ip));
+    inet_ntop(AF_INET, &a, ip, sizeof ip);
     if (port)
         snprintf(buf, TT_NET_TEXT, "%s:%u", ip, port);
     else

@@ -56,8 +56,8 @@ tutti_status tt_boot_notify(const struct tt_boot *b, const struct tt_notice *n, 
                             uint32_t *ret_bad, struct tutti_error *err)
 {
     uint32_t size = b->config.size, bad = size;
-    size_t *sent = tt_zalloc(size, sizeof(*sent));
-    struct pollfd *fds = tt_alloc(size, sizeof(*fds));
+    size_t *sent = tt_zalloc(size, sizeof *sent);
+    struct pollfd *fds = tt_alloc(size, sizeof *fds);
     tutti_status st = TUTTI_OK;
 
     if (!sent || !fds) {

@@ -37,7 +37,7 @@ static tutti_status check_config(const struct tt_boot_config *c, struct tutti_er
     if (n > TT_BOOT_SETTINGS - OWN_SETTINGS)
         return tt_fail(err, TUTTI_ERR_LIMIT, "settings are longer than %d bytes",
                        TT_BOOT_SETTINGS - OWN_SETTINGS);
-    if (c->has_key && sodium_is_zero(c->key, sizeof(c->key)))
+    if (c->has_key && sodium_is_zero(c->key, sizeof c->key))
         return tt_fail(err, TUTTI_ERR_ARG, "the job key is all zeros");
     return TUTTI_OK;
 }
@@ -89,16 +89,16 @@ static char *settings_make(const struct tt_boot_config *c)
 
 struct tt_boot *tt_boot_make(const struct tt_boot_config *c)
 {
-    struct tt_boot *b = tt_zalloc(1, sizeof(*b));
+    struct tt_boot *b = tt_zalloc(1, sizeof *b);
 
     if (!b)
         return NULL;
     b->config = *c;
     b->config.settings = NULL;
-    b->config.rendezvous[sizeof(b->config.rendezvous) - 1] = 0;
-    b->config.iface[sizeof(b->config.iface) - 1] = 0;
+    b->config.rendezvous[sizeof b->config.rendezvous - 1] = 0;
+    b->config.iface[sizeof b->config.iface - 1] = 0;
     if (!c->has_key)
-        memset(b->config.key, 0, sizeof(b->config.key));
+        memset(b->config.key, 0, sizeof b->config.key);
     b->config.key_file = NULL;
     if (c->timeout_ns == 0)
         b->config.timeout_ns = TT_BOOT_TIMEOUT_NS;
@@ -107,8 +107,8 @@ struct tt_boot *tt_boot_make(const struct tt_boot_config *c)
     b->listener = -1;
     b->early.elem = sizeof(struct tt_early *);
     b->past.elem = sizeof(struct tt_past);
-    b->peers = tt_zalloc(c->size, sizeof(*b->peers));
-    b->control = tt_alloc(c->size, sizeof(*b->control));
+    b->peers = tt_zalloc(c->size, sizeof *b->peers);
+    b->control = tt_alloc(c->size, sizeof *b->control);
     b->config.settings = settings_make(c);
     /* control is freed first: its lines are not initialised yet, and tt_boot_close would close
      * them. */
@@ -144,9 +144,9 @@ tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_boot_join *ret
                              .peer = b->peers[b->config.rank],
                              .settings = b->config.settings,
                              .settings_len = strlen(b->config.settings)};
-    int n = snprintf(j.version, sizeof(j.version), "%s", TUTTI_VERSION);
+    int n = snprintf(j.version, sizeof j.version, "%s", TUTTI_VERSION);
 
-    if (n < 0 || (size_t)n >= sizeof(j.version))
+    if (n < 0 || (size_t)n >= sizeof j.version)
         return tt_fail(err, TUTTI_ERR_LIMIT, "version %s is too long", TUTTI_VERSION);
     *ret = j;
     return TUTTI_OK;
@@ -182,7 +182,7 @@ static tutti_status find_key(struct tt_boot *b, const struct tt_place *at, struc
     b->offer = TT_OFFER_KEY;
     if (c->rank != 0)
         return tt_boot_local_fetch(b, at, err);
-    randombytes_buf(c->key, sizeof(c->key));
+    randombytes_buf(c->key, sizeof c->key);
     c->has_key = true;
     return TUTTI_OK;
 }
@@ -195,17 +195,17 @@ static tutti_status open_gather(struct tt_boot *b, struct tutti_error *err)
     char host[TT_BOOT_HOST * 2];
     tutti_status st = tt_boot_rendezvous_parse(b->config.rendezvous, host, &at.port, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_boot_resolve(host, at.deadline_ns, &at.addr_be, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_trust(&b->config, at.addr_be, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = raise_descriptors(b->config.rank, b->config.size, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = find_key(b, &at, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = b->config.rank == 0 ? tt_boot_meet(b, &at, err) : tt_boot_join(b, &at, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     for (uint32_t r = 0; r < b->config.size; r++)
         if (b->control[r].fd >= 0)
@@ -223,7 +223,7 @@ tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret,
     if (sodium_init() < 0)
         return tt_fail(err, TUTTI_ERR_IO, "libsodium cannot be initialised");
     st = check_config(c, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     b = tt_boot_make(c);
     if (!b)
@@ -233,9 +233,9 @@ tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret,
     b->config.has_key |= c->key_file != NULL;
     if (c->size == 1)
         b->job = tt_entropy() | 1;
-    else if (st == TUTTI_OK)
+    else if (!st)
         st = open_gather(b, &why);
-    if (st != TUTTI_OK) {
+    if (st) {
         /* Callees read their error, so they get `why`: err may be NULL. */
         tt_boot_close(b);
         return tt_fail(err, st, "%s", why.text);
@@ -265,7 +265,7 @@ void tt_boot_close(struct tt_boot *b)
     free(b->control);
     free(b->peers);
     free((char *)(uintptr_t)b->config.settings);
-    sodium_memzero(b, sizeof(*b)); /* keys */
+    sodium_memzero(b, sizeof *b); /* keys */
     free(b);
 }
 

@@ -84,7 +84,7 @@ static void hush(int eventfd)
 static void visit_free(struct visit *v)
 {
     if (v)
-        sodium_memzero(v, sizeof(*v)); /* it holds keys */
+        sodium_memzero(v, sizeof *v); /* it holds keys */
     free(v);
 }
 
@@ -171,7 +171,7 @@ void tt_boot_desk_forget(struct tt_desk *d, uint32_t peer)
 
 static void fail_visit(struct tt_desk *d, struct visit *v)
 {
-    assert(v->link.why.status != TUTTI_OK);
+    assert(v->link.why.status);
     tt_boot_dial_abort(&v->dial);
     v->link.fd = -1;
     porter_enqueue(d, v, FAILED);
@@ -202,7 +202,7 @@ static bool porter_hopeless(const struct tt_desk *desk, const struct visit *v,
                 peer->host, peer->pid, at);
     else if (tt_now_ns() >= limit_of(v))
         tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s",
-                d->rank, peer->host, at, tt_boot_net_span(desk->timeout_ns, span, sizeof(span)),
+                d->rank, peer->host, at, tt_boot_net_span(desk->timeout_ns, span, sizeof span),
                 tt_boot_dial_why(d));
     else
         return false;
@@ -245,7 +245,7 @@ static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
 static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
 {
     const struct tt_boot *b = d->boot;
-    struct visit *v = tt_zalloc(1, sizeof(*v));
+    struct visit *v = tt_zalloc(1, sizeof *v);
 
     if (!v)
         return NULL;
@@ -392,11 +392,11 @@ static void serve_gate(struct tt_boot *b)
 
     if (p->gate.epoll < 0) /* the listener was given up */
         return;
-    if (tt_boot_gate_serve(&p->gate, come, &n, &err) != TUTTI_OK)
+    if (tt_boot_gate_serve(&p->gate, come, &n, &err))
         tell_limit(b, &err);
     for (size_t i = 0; i < n; i++)
         porter_place(b, &come[i]);
-    sodium_memzero(come, sizeof(come));
+    sodium_memzero(come, sizeof come);
 }
 
 /* ---- desks ---- */
@@ -427,7 +427,7 @@ tutti_status tt_boot_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeou
                                struct tt_desk **ret, struct tutti_error *err)
 {
     struct tt_porter *p = b->porter;
-    struct tt_desk *d = tt_zalloc(1, sizeof(*d));
+    struct tt_desk *d = tt_zalloc(1, sizeof *d);
     uint8_t *states = tt_zalloc(b->config.size, 1);
     int bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
@@ -566,7 +566,7 @@ void tt_boot_porter_unlock(struct tt_boot *b)
 
 tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err)
 {
-    struct tt_porter *p = tt_zalloc(1, sizeof(*p));
+    struct tt_porter *p = tt_zalloc(1, sizeof *p);
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA);
     tutti_status st;
 
@@ -581,14 +581,13 @@ tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err)
     if (p->epoll < 0 || p->kick < 0)
         return tt_fail(err, TUTTI_ERR_IO, "descriptors for links: %s", strerror(errno));
     if (!b->known_be) {
-        b->known_be =
-            tt_alloc((size_t)b->config.size * (1 + TT_BOOT_SOURCES), sizeof(*b->known_be));
+        b->known_be = tt_alloc((size_t)b->config.size * (1 + TT_BOOT_SOURCES), sizeof *b->known_be);
         if (!b->known_be)
             return tt_fail_memory(err, "links");
         b->nknown = tt_boot_known_addresses(b->peers, b->config.size, b->known_be);
     }
     st = tt_boot_gate_open(&p->gate, b->listener, &trust, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     p->gate.nknown = b->nknown;
     p->gate.known_be = b->known_be;

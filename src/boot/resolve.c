@@ -38,7 +38,7 @@ tutti_status tt_boot_rendezvous_parse(const char *text, char host[TT_BOOT_HOST *
             text);
     if (len == 0 || len >= TT_BOOT_HOST * 2)
         return tt_fail(err, TUTTI_ERR_PARSE, "rendezvous \"%s\" is not host:port", text);
-    if (tt_parse_u64(colon + 1, 1, UINT16_MAX, &port, err) != TUTTI_OK) {
+    if (tt_parse_u64(colon + 1, 1, UINT16_MAX, &port, err)) {
         tt_fail_prefix(err, "port of the rendezvous %s", text);
         return TUTTI_ERR_PARSE;
     }
@@ -76,9 +76,9 @@ static uint32_t pick(const struct addrinfo *found)
 
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
         struct sockaddr_in in;
-        if (a->ai_family != AF_INET || a->ai_addrlen < sizeof(in))
+        if (a->ai_family != AF_INET || a->ai_addrlen < sizeof in)
             continue;
-        memcpy(&in, a->ai_addr, sizeof(in));
+        memcpy(&in, a->ai_addr, sizeof in);
         if (!tt_boot_net_loopback(in.sin_addr.s_addr))
             return in.sin_addr.s_addr;
         if (!first)
@@ -90,14 +90,14 @@ static uint32_t pick(const struct addrinfo *found)
 /* Asks once. Returns the resolver's code; EAI_INPROGRESS if no answer came in time. */
 static int resolve_ask(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be)
 {
-    struct lookup *l = tt_zalloc(1, sizeof(*l));
+    struct lookup *l = tt_zalloc(1, sizeof *l);
     struct gaicb *list[1];
     int answer;
 
     if (!l)
         return EAI_MEMORY;
-    assert(strlen(host) < sizeof(l->host));
-    snprintf(l->host, sizeof(l->host), "%s", host);
+    assert(strlen(host) < sizeof l->host);
+    snprintf(l->host, sizeof l->host, "%s", host);
     l->hints = (struct addrinfo){.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     l->cb = (struct gaicb){.ar_name = l->host, .ar_request = &l->hints};
     list[0] = &l->cb;

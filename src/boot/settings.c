@@ -22,8 +22,8 @@ struct piece {
 static bool add_run(char *buf, size_t cap, size_t *used, uint32_t a, uint32_t b)
 {
     char text[32];
-    int n = a == b ? snprintf(text, sizeof(text), "%s%u", *used ? ", " : "", a)
-                   : snprintf(text, sizeof(text), "%s%u%s%u", *used ? ", " : "", a,
+    int n = a == b ? snprintf(text, sizeof text, "%s%u", *used ? ", " : "", a)
+                   : snprintf(text, sizeof text, "%s%u%s%u", *used ? ", " : "", a,
                               b == a + 1 ? ", " : "-", b);
 
     if (*used + (size_t)n + 1 > cap)
@@ -138,12 +138,12 @@ static void settings_describe(const char *const *settings, uint32_t size, struct
         }
         tt_str_printf(out, "%s", k == 0 ? "" : k == 1 ? " but " : " and ");
         add_value(out, v);
-        tt_str_printf(out, " on %s", tt_boot_ranks_text(have, size, ranks, sizeof(ranks)));
+        tt_str_printf(out, " on %s", tt_boot_ranks_text(have, size, ranks, sizeof ranks));
         while (first < size && !left[first])
             first++;
     }
     if (first < size)
-        tt_str_printf(out, " and else on %s", tt_boot_ranks_text(left, size, ranks, sizeof(ranks)));
+        tt_str_printf(out, " and else on %s", tt_boot_ranks_text(left, size, ranks, sizeof ranks));
 }
 
 /* Appends to names the lines of `from` whose value is different in `other`; *more: there was no
@@ -182,7 +182,7 @@ bool tt_boot_settings_differ(const char *const *settings, uint32_t size, struct 
     }
     if (n == 0)
         return false;
-    room = tt_zalloc(2 * (size_t)size, sizeof(*room));
+    room = tt_zalloc(2 * (size_t)size, sizeof *room);
     for (size_t k = 0; room && k < n; k++)
         settings_describe(settings, size, names[k], room, out);
     if (more)

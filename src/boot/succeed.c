@@ -82,10 +82,10 @@ static bool past_inherit(struct tt_boot *b, const struct tt_boot *old,
 /* Ranks that were left out may come too, so that the addresses stay known. */
 static bool known_inherit(struct tt_boot *b, const struct tt_boot *old)
 {
-    b->known_be = tt_alloc(old->nknown, sizeof(*b->known_be));
+    b->known_be = tt_alloc(old->nknown, sizeof *b->known_be);
     if (!b->known_be)
         return false;
-    memcpy(b->known_be, old->known_be, old->nknown * sizeof(*b->known_be));
+    memcpy(b->known_be, old->known_be, old->nknown * sizeof *b->known_be);
     b->nknown = old->nknown;
     return true;
 }
@@ -100,7 +100,7 @@ static struct tt_boot *heir_make(const struct tt_boot *old, const struct tt_boot
     c.size = h->n;
     c.settings = NULL;
     b = tt_boot_make(&c);
-    explicit_bzero(c.key, sizeof(c.key));
+    explicit_bzero(c.key, sizeof c.key);
     if (!b)
         return NULL;
     free((char *)(uintptr_t)b->config.settings);
@@ -130,7 +130,7 @@ tutti_status tt_boot_succeed(struct tt_boot *old, const struct tt_boot_heirs *h,
     b->listener = tt_boot_porter_yield(old);
     if (h->n > 1)
         st = tt_boot_porter_open(b, err);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_boot_close(b);
         return st;
     }
@@ -153,7 +153,7 @@ static bool rejoin_take(struct tt_boot *b, struct tt_porter_link *l)
 
     if (l->fd >= 0 && (!needed || !tt_boot_line_open(&b->control[l->peer], l->fd, &l->keys)))
         tt_boot_net_close(&l->fd);
-    explicit_bzero(&l->keys, sizeof(l->keys));
+    explicit_bzero(&l->keys, sizeof l->keys);
     return needed;
 }
 
@@ -178,12 +178,12 @@ tutti_status tt_boot_rejoin(struct tt_boot *b, uint64_t deadline_ns, struct tutt
     if (b->config.size < 2)
         return TUTTI_OK;
     st = tt_boot_desk_open(b, TT_ROLE_CONTROL, deadline_ns > now ? deadline_ns - now : 1, &d, err);
-    for (uint32_t r = 0; st == TUTTI_OK && r < b->config.size; r++)
+    for (uint32_t r = 0; !st && r < b->config.size; r++)
         if (needs(b, r)) {
             st = tt_boot_desk_want(d, r, err);
             waiting++;
         }
-    while (st == TUTTI_OK && waiting && tt_now_ns() < deadline_ns) {
+    while (!st && waiting && tt_now_ns() < deadline_ns) {
         rejoin_sleep(b, d, deadline_ns);
         while (tt_boot_desk_take(d, &l))
             waiting -= rejoin_take(b, &l);

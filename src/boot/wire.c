@@ -130,7 +130,7 @@ void tt_boot_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES]
     wire_put(out + 72, p->pid, 4);
     memcpy(out + 76, &p->addr_be, 4);
     wire_put(out + 80, p->port, 2);
-    memcpy(out + 84, p->sources_be, sizeof(p->sources_be));
+    memcpy(out + 84, p->sources_be, sizeof p->sources_be);
 }
 
 bool tt_boot_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret)
@@ -140,7 +140,7 @@ bool tt_boot_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *re
                              .port = (uint16_t)wire_get(in + 80, 2)};
 
     memcpy(&p.addr_be, in + 76, 4);
-    memcpy(p.sources_be, in + 84, sizeof(p.sources_be));
+    memcpy(p.sources_be, in + 84, sizeof p.sources_be);
     if (!get_text(in, TT_BOOT_HOST, p.host) || p.addr_be == 0 || p.port == 0 ||
         wire_get(in + 82, 2) != 0)
         return false;
@@ -195,7 +195,7 @@ bool tt_boot_join_parse(const uint8_t *in, size_t n, struct tt_boot_join *ret)
 
 size_t tt_boot_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL_MAX])
 {
-    size_t len = strnlen(e->text, sizeof(e->text) - 1);
+    size_t len = strnlen(e->text, sizeof e->text - 1);
 
     wire_put(out, (uint32_t)e->status, 4);
     memcpy(out + 4, e->text, len);
@@ -208,8 +208,8 @@ void tt_boot_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret)
     int32_t status = n >= 4 ? (int32_t)(uint32_t)wire_get(in, 4) : 0;
     size_t len = n > 4 ? strnlen((const char *)in + 4, n - 4) : 0;
 
-    if (len > sizeof(ret->text) - 1)
-        len = sizeof(ret->text) - 1;
+    if (len > sizeof ret->text - 1)
+        len = sizeof ret->text - 1;
     if (status >= 0 || len == 0)
         tt_fail(ret, TUTTI_ERR_CONNECT, "rank 0 refused us without a reason");
     else

@@ -73,12 +73,12 @@ tutti_status tt_bound_reduction(const struct tt_ask *q, struct tt_bound *b, stru
     uint32_t few;
 
     if (!(q->t->gamma > 0) || !tt_sched_coll_sums(q->coll)) {
-        snprintf(b->text, sizeof(b->text), "%s",
+        snprintf(b->text, sizeof b->text, "%s",
                  q->t->gamma > 0 ? "nothing has to be summed"
                                  : "no gamma: the topology says that summing takes no time");
         return TUTTI_OK;
     }
-    in = tt_alloc(q->p, sizeof(*in));
+    in = tt_alloc(q->p, sizeof *in);
     if (!in)
         return tt_fail_memory(err, "rates");
     for (uint32_t r = 0; r < q->p; r++)
@@ -122,7 +122,7 @@ tutti_status tt_bound_overhead(const struct tt_ask *q, struct tt_bound *b, struc
     tutti_status st;
 
     if (!q->t->overhead_ps || !tt_bound_need_spreads(q)) {
-        snprintf(b->text, sizeof(b->text), "%s",
+        snprintf(b->text, sizeof b->text, "%s",
                  q->t->overhead_ps ? "fewer elements than ranks: perhaps no block has to move"
                                    : "no overhead: the topology says that messages cost no time");
         return TUTTI_OK;
@@ -132,7 +132,7 @@ tutti_status tt_bound_overhead(const struct tt_ask *q, struct tt_bound *b, struc
         return st;
     if (b->round_ps > UINT64_MAX / 4 / q->p || q->t->overhead_ps > UINT64_MAX / 4 / q->p)
         return tt_fail(err, TUTTI_ERR_RANGE, "the bound exceeds 2^64 picoseconds (213 days)");
-    arrival = tt_alloc(q->p, sizeof(*arrival));
+    arrival = tt_alloc(q->p, sizeof *arrival);
     if (!arrival)
         return tt_fail_memory(err, "arrivals");
     b->applies = true;

@@ -170,13 +170,13 @@ void tt_bound_words_partition(const struct tt_ask *q, struct tt_bound *b)
 void tt_bound_words_reduction(const struct tt_ask *q, struct tt_bound *b)
 {
     char size[WORD], rate[WORD], time[WORD], whole[WORD], fed[LIST] = "";
-    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
-    tt_format_size(q->bytes, whole, sizeof(whole));
-    tt_format_rate(1 / q->t->gamma, rate, sizeof(rate));
-    tt_format_time(b->time_ps, time, sizeof(time));
+    tt_format_size((uint64_t)b->bytes, size, sizeof size);
+    tt_format_size(q->bytes, whole, sizeof whole);
+    tt_format_rate(1 / q->t->gamma, rate, sizeof rate);
+    tt_format_time(b->time_ps, time, sizeof time);
     if (b->from)
-        snprintf(fed, sizeof(fed), ", of which %" PRIu32 " take in less than that", b->from);
-    snprintf(b->text, sizeof(b->text),
+        snprintf(fed, sizeof fed, ", of which %" PRIu32 " take in less than that", b->from);
+    snprintf(b->text, sizeof b->text,
              "each element takes %" PRIu32 "-1 additions: %s of %s must be summed by %" PRIu32
              " ranks at %s each%s: %s",
              q->p, size, whole, q->p, rate, fed, time);
@@ -185,10 +185,10 @@ void tt_bound_words_reduction(const struct tt_ask *q, struct tt_bound *b)
 void tt_bound_words_overhead(const struct tt_ask *q, struct tt_bound *b)
 {
     char time[WORD], apart[WORD], way[WORD];
-    snprintf(b->text, sizeof(b->text),
+    snprintf(b->text, sizeof b->text,
              "a rank passes on messages %s apart, and each is under way for %s at least: news "
              "reaches %" PRIu32 " ranks in %s",
-             tt_format_time(q->t->overhead_ps, apart, sizeof(apart)),
-             tt_format_time(b->round_ps, way, sizeof(way)), q->p,
-             tt_format_time(b->time_ps, time, sizeof(time)));
+             tt_format_time(q->t->overhead_ps, apart, sizeof apart),
+             tt_format_time(b->round_ps, way, sizeof way), q->p,
+             tt_format_time(b->time_ps, time, sizeof time));
 }

@@ -117,7 +117,7 @@ tutti_status tt_comm_dump_open(struct tt_comm *c, tt_exchange_fn *exchange, void
     struct tutti_error why;
     if (!all)
         return tt_fail_memory(err, "TUTTI_DUMP");
-    if (c->rank == 0 && (mine.status = dump_begin(c, &why)) != TUTTI_OK)
+    if (c->rank == 0 && (mine.status = dump_begin(c, &why)))
         snprintf(mine.text, sizeof mine.text, "%.*s", (int)sizeof mine.text - 1, why.text);
     tutti_status st = exchange(ctx, &mine, sizeof mine, all, err);
     if (!st && all[0].status) {

@@ -147,7 +147,7 @@ static uint32_t sweep(struct tt_comm *c, struct run *r, uint64_t *best, uint32_t
         if (!r->since[i])
             continue;
         tutti_status st = tt_exec_engine_test(c->engine, r->programs[i], &err);
-        if (st != TUTTI_OK) {
+        if (st) {
             left++;
             *ret_bad = st == TUTTI_IN_PROGRESS ? *ret_bad : i;
             continue;

@@ -22,7 +22,7 @@ struct links {
 static bool links_want(void *ctx, uint32_t peer)
 {
     struct links *l = ctx;
-    return tt_boot_desk_want(l->desk, l->members[peer], NULL) == TUTTI_OK;
+    return !tt_boot_desk_want(l->desk, l->members[peer], NULL);
 }
 
 /* The errno that the transport reports for a link that could not be made. */

@@ -280,10 +280,10 @@ void tt_comm_report_end(struct tt_comm *c)
         char *mine = tt_zalloc(1, p.bytes), *all = c->rank == 0 ? tt_alloc(c->size, p.bytes) : NULL;
         struct tt_call gather = {
             .coll = TUTTI_GATHER, .in = mine, .out = all, .count = p.bytes, .dtype = TUTTI_U8};
-        bool ok = mine && (all || c->rank != 0) && report_all_beat(c, l->beats[1]) == TUTTI_OK;
+        bool ok = mine && (all || c->rank != 0) && !report_all_beat(c, l->beats[1]);
         if (ok)
             report_all_fill(c, l, last, &p, mine);
-        if (ok && tt_comm_run(c, &gather) == TUTTI_OK && all)
+        if (ok && !tt_comm_run(c, &gather) && all)
             report_all_conclude(c, &p, all, seen);
         free(mine);
         free(all);

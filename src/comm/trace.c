@@ -313,7 +313,7 @@ static uint64_t agree_events(struct tt_comm *c, uint64_t mine)
                            .count = 1,
                            .dtype = TUTTI_I64,
                            .redop = TUTTI_MAX};
-    return c->failed || (c->size > 1 && tt_comm_run(c, &most) != TUTTI_OK) ? 0 : top;
+    return c->failed || (c->size > 1 && tt_comm_run(c, &most)) ? 0 : top;
 }
 
 /* Sends all parts to rank 0, which writes. False: that was not possible. */
@@ -322,8 +322,8 @@ static bool write_together(struct tt_comm *c, const struct tt_record *r, char *m
     char *all = c->rank == 0 ? tt_alloc(c->size, bytes) : NULL;
     struct tt_call gather = {
         .coll = TUTTI_GATHER, .in = mine, .out = all, .count = bytes, .dtype = TUTTI_U8};
-    bool ok = trace_beat(c, ((struct part *)(void *)mine)->beat) == TUTTI_OK &&
-              (all || c->rank != 0) && tt_comm_run(c, &gather) == TUTTI_OK;
+    bool ok = !trace_beat(c, ((struct part *)(void *)mine)->beat) && (all || c->rank != 0) &&
+              !tt_comm_run(c, &gather);
     struct writer w = {.c = c, .record = r, .all = all, .each = bytes, .n = c->size};
     if (ok && all)
         write_file(&w, c->world->trace_path);

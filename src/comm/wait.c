@@ -221,7 +221,7 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
     w.collective = !w.message;
     for (;;) {
         tutti_status st = tt_comm_ask(c, work);
-        if (st == TUTTI_OK)
+        if (!st)
             return st;
         if (st != TUTTI_IN_PROGRESS)
             return tt_comm_broken(c, op);

@@ -124,7 +124,7 @@ static tutti_status place_scratch(struct tt_xcompile *x)
             p[n++] = p[i];
     }
     x->scratch.len = n;
-    for (size_t i = 0; i < n && st == TUTTI_OK; i++)
+    for (size_t i = 0; i < n && !st; i++)
         st = compile_reserve(
             x, (x->layout.sum[p[i].end] - x->layout.sum[p[i].first]) * x->p->elem_bytes, &p[i].at);
     return st;
@@ -243,7 +243,7 @@ static tutti_status compile_op(struct tt_xcompile *x, uint32_t i, uint64_t *frag
                          .sent = TT_XNO};
     for (uint32_t k = 0; k < n; k++) {
         const struct tt_span *s = &x->slice.spans[op->span + k];
-        for (uint32_t c = 0; c < s->reps * s->len && st == TUTTI_OK; c++)
+        for (uint32_t c = 0; c < s->reps * s->len && !st; c++)
             st = add_chunk(x, i, k, s->first + c / s->len * s->stride + c % s->len, frag);
     }
     return st;
@@ -261,7 +261,7 @@ static tutti_status compile_fragments(struct tt_xcompile *x)
     x->p->from = tt_zalloc((size_t)widest + 1, sizeof *x->p->from);
     if (!frag || !x->p->operands || !x->p->from)
         st = tt_fail_memory(x->err, "program");
-    for (uint32_t i = 0; i < x->slice.nops && st == TUTTI_OK; i++)
+    for (uint32_t i = 0; i < x->slice.nops && !st; i++)
         st = compile_op(x, i, frag);
     free(frag);
     return st;
@@ -324,11 +324,11 @@ tutti_status tt_exec_compile_room(struct tt_xcompile *x, uint32_t i, bool waits)
 tutti_status tt_exec_compile_ops(struct tt_xcompile *x)
 {
     tutti_status st = find_last_writers(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = place_scratch(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = compile_fragments(x);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     x->p->code = x->code.data; /* the program's from now on */
     x->code.data = NULL;

@@ -84,7 +84,7 @@ tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_eng
     e->quarter = e->budget / 4 ? e->budget / 4 : 1;
     e->stash_blocks = e->budget + STREAMS * tt_xcost(TT_XPIECE);
     tutti_status st = make_engine(e, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = e;
     else
         tt_exec_engine_free(e);
@@ -363,7 +363,7 @@ tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *
     tutti_status st = check_start(x, s, err);
     if (!st)
         st = connect_links(x, p, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (!bind_buffers(p, s))
         return tt_fail(err, TUTTI_ERR_ARG, "%s",

@@ -212,13 +212,13 @@ static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l,
         return bad;
     }
     tutti_status st = tt_sched_bind_make(&c->sched->shape, c->count, c->dtype, &bind, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (!c->block_counts)
         cut_by_bind(&bind, l, whole);
-    else if ((st = check_blocks(c, err)) == TUTTI_OK && c->sched->shape.coll == TUTTI_ALL_TO_ALL)
+    else if (!(st = check_blocks(c, err)) && c->sched->shape.coll == TUTTI_ALL_TO_ALL)
         cut_all_to_all(c, l);
-    else if (st == TUTTI_OK)
+    else if (!st)
         st = cut_blocks(c, l, whole, err);
     tt_sched_bind_free(&bind);
     return st;
@@ -324,12 +324,12 @@ tutti_status tt_exec_layout_make(const struct tt_program_config *c, struct tt_xl
     l.run = tt_alloc(n, sizeof *l.run);
     if (!whole || !l.sum || !l.in || !l.out || !l.run)
         st = tt_fail_memory(err, "layout");
-    if (st == TUTTI_OK)
+    if (!st)
         st = cut(c, &l, whole, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = layout_place(c, &l, whole, err);
     free(whole);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = l;
     else
         tt_exec_layout_free(&l);

@@ -447,7 +447,7 @@ static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
         piece_done(l, ev->bytes);
     } else {
         const struct iovec iov = {.iov_base = at, .iov_len = ev->bytes};
-        pe->filling += t->ops->accept(t, ev->peer, ev->stream, &iov, 1) == TUTTI_OK;
+        pe->filling += !t->ops->accept(t, ev->peer, ev->stream, &iov, 1);
     }
 }
 

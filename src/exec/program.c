@@ -122,9 +122,9 @@ static tutti_status make_mode(struct tt_xcompile *x, uint32_t mode, struct tt_ve
     p->fresh[mode] = tasks;
     p->first[mode] = first;
     tutti_status st = tt_sched_deps_find(&deps, &x->slice, &edges, x->err);
-    if (st == TUTTI_OK && (!tasks || !first || !keep_successors(p, &edges, mode, succ)))
+    if (!st && (!tasks || !first || !keep_successors(p, &edges, mode, succ)))
         st = tt_fail_memory(x->err, "tasks");
-    if (st == TUTTI_OK) {
+    if (!st) {
         fill_tasks(x, &edges, tasks);
         p->nfirst[mode] = fill_first(p, tasks, first);
     }
@@ -140,15 +140,15 @@ static tutti_status make_tasks(struct tt_xcompile *x)
     struct tt_program *p = x->p;
     struct tt_vec succ = {.elem = sizeof(uint32_t)};
     tutti_status st = make_mode(x, 0, &succ);
-    if (st == TUTTI_OK && p->inplace)
+    if (!st && p->inplace)
         st = make_mode(x, 1, &succ);
     p->succ = succ.data;
-    for (uint32_t i = 0; i < p->nops && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < p->nops && !st; i++) {
         const struct tt_xtask *t0 = &p->fresh[0][(size_t)i * p->segments];
         const struct tt_xtask *t1 = p->inplace ? &p->fresh[1][(size_t)i * p->segments] : t0;
         st = tt_exec_compile_room(x, i, t0->waits || t1->waits);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_exec_lower(x);
     return st;
 }
@@ -235,17 +235,17 @@ static tutti_status make_state(struct tt_xcompile *x)
 static tutti_status program_compile(struct tt_xcompile *x)
 {
     tutti_status st = tt_exec_layout_make(x->config, &x->layout, x->err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = bind_sizes(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_exec_compile_ops(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_exec_messages(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = make_tasks(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_exec_box_make(x);
-    if (st == TUTTI_OK)
+    if (!st)
         st = make_state(x);
     return st;
 }
@@ -254,7 +254,7 @@ tutti_status tt_exec_program_make(const struct tt_program_config *c, struct tt_p
                                   struct tutti_error *err)
 {
     tutti_status st = check_config(c, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct tt_program *p = tt_zalloc(1, sizeof *p);
     if (!p)
@@ -278,7 +278,7 @@ tutti_status tt_exec_program_make(const struct tt_program_config *c, struct tt_p
     tt_vec_free(&x.code);
     tt_vec_free(&x.scratch);
     free(x.last_writer);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = p;
     else
         tt_exec_program_free(p);

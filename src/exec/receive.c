@@ -318,9 +318,9 @@ static void receive_header(struct tt_xpeer *pe, struct tt_program *p, const stru
     if (n == 0)
         n = buffer_place(e, p, &t, ev->bytes, iov);
     tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, n);
-    if (st != TUTTI_OK && st != TUTTI_ERR_IO)
+    if (st && st != TUTTI_ERR_IO)
         tt_exec_protocol(e, pe, p->seq);
-    pe->filling += st == TUTTI_OK;
+    pe->filling += !st;
 }
 
 /* An accepted payload is complete. A piece that was accepted before its request was started is

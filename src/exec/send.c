@@ -140,7 +140,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
         form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
     uint64_t start_ns = e->record ? tt_now_ns() : 0;
     tutti_status st = e->transport->ops->send(e->transport, l->pe->world, &tag, iov, n, cookie);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     tt_exec_credit_spend(l, cost);
     /* A change without an event must count as progress for is_stalled (refs.c). */
@@ -170,9 +170,9 @@ static bool send_flush(struct tt_engine *e, struct tt_xlink *l)
         uint32_t task = l->head, n = p->fresh[p->mode][task].left;
         while (l->piece < n) {
             tutti_status st = send_piece(e, l, task);
-            if (st != TUTTI_OK && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
+            if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
                 tt_exec_protocol(e, l->pe, p->seq);
-            if (st != TUTTI_OK)
+            if (st)
                 return false;
             l->piece++;
         }

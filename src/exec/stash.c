@@ -176,7 +176,7 @@ static void stash_fill(struct tt_engine *e, const struct tt_event *ev, struct tt
     struct iovec iov[TT_IOV_MAX];
     tutti_status st =
         e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, chain_places(b, iov));
-    if (st != TUTTI_OK && st != TUTTI_ERR_IO)
+    if (st && st != TUTTI_ERR_IO)
         tt_exec_fault(e, &(struct tt_exec_engine_fault){
                              .kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
 }

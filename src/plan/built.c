@@ -27,11 +27,11 @@ tutti_status tt_plan_built_adapt(struct tt_built *b, const struct tt_algo *al,
     struct tt_sched *s;
     tutti_status st = tt_algo_shape(al, a, &made_for, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     st = tt_sched_share(b->sched, &made_for, &s, err);
     tt_sched_shape_free(&made_for);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     tt_sched_free(b->sched);
     b->sched = s;
@@ -62,11 +62,11 @@ static tutti_status synthesise(const struct tt_algo *al, const struct tt_algo_ar
     struct tt_sched *s = NULL;
     tutti_status st = tt_algo_name_memos(al, a, &y, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     read_memos(&y);
     st = tt_algo_synthesise(al, a, &y, &s, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         write_memos(&y);
         *ret = (struct tt_built){s, y.report};
     }
@@ -82,7 +82,7 @@ bool tt_plan_built_find(struct tt_plan_cache *c, const struct tt_algo *al,
     if (!c || !al->any_size || !tt_plan_cache_find_built(c, al, a, &b))
         return false;
     /* A schedule that cannot be adapted counts as absent: the caller builds a fresh one. */
-    if (tt_plan_built_adapt(&b, al, a, NULL) != TUTTI_OK) {
+    if (tt_plan_built_adapt(&b, al, a, NULL)) {
         tt_plan_built_free(&b);
         return false;
     }
@@ -99,7 +99,7 @@ tutti_status tt_plan_build(const struct tt_algo *al, const struct tt_algo_args *
     if (tt_plan_built_find(cache, al, a, ret))
         return TUTTI_OK;
     st = synthesise(al, a, ret, err);
-    if (st == TUTTI_OK && cache && al->any_size)
+    if (!st && cache && al->any_size)
         tt_plan_cache_put_built(cache, al, a, ret);
     return st;
 }

@@ -150,7 +150,7 @@ tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *ke
             st = tt_plan_copy(known, vertices, &copy, err);
         pthread_mutex_unlock(&c->lock);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = copy;
     return st;
 }
@@ -166,7 +166,7 @@ tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key
         return TUTTI_OK;
     e = (struct entry){.key = tt_strdup(key->s)};
     st = e.key ? tt_plan_copy(p, vertices, &e.plan, err) : tt_fail_memory(err, "plan key");
-    if (st != TUTTI_OK) {
+    if (st) {
         entry_free(&e);
         return st;
     }
@@ -258,7 +258,7 @@ bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al,
     pthread_mutex_lock(&c->lock);
     if (cache_touch(c, key)) {
         const struct kept *k = &c->kept[c->nkept - 1];
-        if (tt_sched_share(k->built.sched, NULL, &b.sched, NULL) == TUTTI_OK)
+        if (!tt_sched_share(k->built.sched, NULL, &b.sched, NULL))
             b.report = k->built.report;
     }
     pthread_mutex_unlock(&c->lock);
@@ -273,7 +273,7 @@ void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al,
 {
     struct kept k = {.bytes = bytes_of(b->sched), .built.report = b->report}, old;
 
-    if (k.bytes > BYTES || tt_sched_share(b->sched, NULL, &k.built.sched, NULL) != TUTTI_OK)
+    if (k.bytes > BYTES || tt_sched_share(b->sched, NULL, &k.built.sched, NULL))
         return;
     k.key = built_key(al, a);
     if (!k.key) {

@@ -54,9 +54,9 @@ static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing 
     if (c->segments > 1 && !find_segments(&args.options)) {
         snprintf(text, sizeof text, "segments=%" PRIu32, c->segments);
         st = tt_algo_options_add(&args.options, text, err);
-        if (st == TUTTI_OK && c->built.sched)
+        if (!st && c->built.sched)
             st = tt_plan_built_adapt(&c->built, c->algo, &args, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
     plan->algo = c->algo;
@@ -125,7 +125,7 @@ static tutti_status price_segments(const struct tt_pricing *p, const struct tt_w
     else
         st = tt_plan_price_search(p, c, &why);
     /* `why` is set whenever the search failed, the only case in which it is read. */
-    if (st == TUTTI_OK || st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE)
+    if (!st || st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE)
         return TUTTI_OK;
     return tt_fail(err, st, "%s", why.text);
 }
@@ -141,7 +141,7 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
     struct tt_way way;
     tutti_status st = tt_plan_price_probe(p, al, ret, &way, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (ret->refused)
         return fail_refused(ret, err);
@@ -151,7 +151,7 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
                        "budget of %" PRIu64 " ms",
                        al->name, count_words(way.work, text), (int)PATIENCE, p->budget_ms);
     st = tt_plan_price(p, &way, budget, ret, err);
-    if (st != TUTTI_OK || tt_plan_price_hope(p, &way, ret) == UINT64_MAX)
+    if (st || tt_plan_price_hope(p, &way, ret) == UINT64_MAX)
         return st;
     return price_segments(p, &way, budget, ret, err);
 }
@@ -166,7 +166,7 @@ static tutti_status choose_named(const struct tt_pricing *p, const char *name, s
     if (!al)
         return tt_algo_unknown(name, err);
     st = price_only(p, al, &c, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = choose_settle(plan, p, &c, err);
     tt_plan_built_free(&c.built);
     return st;
@@ -193,7 +193,7 @@ static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_ru
         snprintf(text, sizeof text, "%s=%s", wished->key, wished->value);
         st = tt_algo_options_add(&joined, text, err);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         p->args.options = joined;
     return st;
 }
@@ -219,7 +219,7 @@ static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuni
 {
     tutti_status st = list_candidates(plan, err);
 
-    for (size_t i = 0; st == TUTTI_OK && i < plan->ncandidates; i++) {
+    for (size_t i = 0; !st && i < plan->ncandidates; i++) {
         struct tt_candidate *c = &plan->candidates[i];
         if (c->algo == rule->algo) {
             st = price_only(p, rule->algo, c, err);
@@ -239,13 +239,13 @@ static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_ru
 {
     tutti_status st = join_options(p, rule, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         st = price_ruled(p, rule, file, plan, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = choose_settle(plan, p, &plan->candidates[plan->winner], err);
-    if (st != TUTTI_OK && err)
+    if (st && err)
         tt_fail_prefix(err, "%.200s: rule %zu", file, rule->number);
-    plan->from_tuning = st == TUTTI_OK;
+    plan->from_tuning = !st;
     return st;
 }
 
@@ -295,7 +295,7 @@ static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, 
         struct tt_candidate *c = &plan->candidates[i];
         struct tt_way way;
         tutti_status st = tt_plan_price_probe(p, c->algo, c, &way, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         if (!c->refused)
             jobs[n++] =
@@ -355,12 +355,12 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
         used += work;
         st = tt_plan_price(p, way, budget - used, c, &why);
         /* All ranks were priced after all (price_symmetric): charge that too. */
-        if (st == TUTTI_OK && way->by_symmetry && !c->cost.by_symmetry)
+        if (!st && way->by_symmetry && !c->cost.by_symmetry)
             used = way->whole > budget - used ? budget : used + way->whole;
         if (st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE) {
             c->refused = true;
             snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why.text);
-        } else if (st != TUTTI_OK) {
+        } else if (st) {
             tt_fail_prefix(&why, "%s", c->algo->name);
             return tt_fail(err, st, "%s", why.text);
         }
@@ -444,7 +444,7 @@ static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan,
 {
     tutti_status st = TUTTI_OK;
 
-    for (size_t i = 0; i < 2 * n && st == TUTTI_OK; i++) {
+    for (size_t i = 0; i < 2 * n && !st; i++) {
         struct job *j = &jobs[i % n];
         struct tt_candidate *c = &plan->candidates[j->candidate];
         uint64_t hope = j->searched || c->refused || c->skipped ? UINT64_MAX
@@ -501,20 +501,20 @@ static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan
     uint64_t spare = 0;
     tutti_status st = list_candidates(plan, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     jobs = tt_alloc(plan->ncandidates, sizeof *jobs);
     if (!jobs)
         return tt_fail_memory(err, "candidates");
     st = probe_all(p, plan, jobs, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = price_all(p, plan, jobs, n, &spare, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = search_all(p, plan, jobs, n, spare, err);
     free(jobs);
-    if (st == TUTTI_OK && p->flow_ms != TT_PLAN_NO_FLOW && !p->args.topo->memory.npoints)
+    if (!st && p->flow_ms != TT_PLAN_NO_FLOW && !p->args.topo->memory.npoints)
         st = tt_plan_flow(p, plan, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     plan->winner = best_of_ties(plan, p->args.topo->memory.npoints > 0);
     if (plan->winner == plan->ncandidates)
@@ -543,7 +543,7 @@ static tutti_status choose_choose(struct tt_pricing *p, const struct tt_plan_opt
     if (o->algo && !tt_streq(o->algo, "auto"))
         return choose_named(p, o->algo, plan, err);
     st = check_auto_options(&o->algo_options, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     rule = o->tuning ? tt_plan_tuning_match(o->tuning, &p->args.problem, bytes) : NULL;
     if (rule && (rule->algo->rank_order || !tt_algo_problem_ordered(&p->args.problem)))

@@ -17,7 +17,7 @@ static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_ar
     struct tt_sched *s;
     tutti_status st = tt_algo_slice(p->algo, a, first, n, &s, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret = s->nops;
     tt_sched_free(s);
@@ -34,12 +34,12 @@ static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_ar
     uint64_t each, other;
     tutti_status st = count_ranks(p, a, 0, 1, &each, err);
 
-    for (unsigned i = 1; i <= SAMPLES && st == TUTTI_OK && alike; i++) {
+    for (unsigned i = 1; i <= SAMPLES && !st && alike; i++) {
         st =
             count_ranks(p, a, i == 1 ? ranks - 1 : (uint32_t)(tt_mix64(i) % ranks), 1, &other, err);
-        alike = st == TUTTI_OK && other == each;
+        alike = !st && other == each;
     }
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret_alike = alike;
     *ret_each = each;
@@ -53,7 +53,7 @@ static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t
     struct tt_sched *s;
     tutti_status st = tt_plan_schedule(p, t, &s, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret = s->nops;
     *ret_chunks = s->shape.chunks;
@@ -70,7 +70,7 @@ static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_a
     for (uint32_t first = 0; first < p->problem.ranks; first += BLOCK) {
         uint32_t left = p->problem.ranks - first;
         tutti_status st = count_ranks(p, a, first, left < BLOCK ? left : BLOCK, &n, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         sum += n;
     }
@@ -90,15 +90,15 @@ tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uin
     if (p->algo->build)
         return count_built(p, t, ret_ops, ret_chunks, err);
     st = tt_algo_shape(p->algo, &args, &shape, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (shape.symmetric || shape.grid)
         st = count_alike(p, &args, &alike, &each, err);
-    if (st == TUTTI_OK && alike)
+    if (!st && alike)
         ops = each * p->problem.ranks;
-    else if (st == TUTTI_OK)
+    else if (!st)
         st = count_listed(p, &args, &ops, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         *ret_ops = ops;
         *ret_chunks = shape.chunks;
     }

@@ -29,13 +29,13 @@ static tutti_status winner_at(const struct tt_pricing *about, const struct tt_pl
 
     sized.count = size / tt_sched_dtype_bytes(sized.dtype);
     st = tt_plan_check(about->args.topo, &sized, &plan.problem, &bytes, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     pricing.args.problem = plan.problem;
     if (!here.flow_ms) /* many sizes share what one plan may use */
         here.flow_ms = ENVELOPE_FLOW_MS;
     st = tt_plan_choose(&pricing, &here, bytes, &plan, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret =
             (struct tt_envelope_piece){size, size, plan.algo, plan.cost.time_ps, plan.cost.time_ps};
     tt_plan_clear(&plan);
@@ -75,14 +75,14 @@ tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *
                        (unsigned long long)min_bytes, (unsigned long long)max_bytes);
     about.cache = tt_plan_cache_of_schedules(); /* on NULL every size builds its schedules again */
     /* `more` is decided before size doubles, so that size never overflows. */
-    for (bool more = true; st == TUTTI_OK && more; size *= 2) {
+    for (bool more = true; !st && more; size *= 2) {
         st = winner_at(&about, o, size, &piece, err);
-        if (st == TUTTI_OK && !envelope_join(&pieces, &piece))
+        if (!st && !envelope_join(&pieces, &piece))
             st = tt_fail_memory(err, "cost envelope");
         more = size <= max_bytes / 2;
     }
     tt_plan_cache_free(about.cache);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_vec_free(&pieces);
         return st;
     }

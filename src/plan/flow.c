@@ -74,8 +74,8 @@ static tutti_status trial_run(const struct trial *x, uint32_t k, uint64_t *left,
     if (s.nops * k / 8 > o.max_work)
         return TUTTI_OK;
     st = tt_sim_run(&s, x->p->args.topo, pr->count, pr->dtype, &o, &r, &why);
-    *left -= st == TUTTI_OK ? r->effort : st == TUTTI_ERR_BUDGET ? o.max_work : 0;
-    *ret_ps = st == TUTTI_OK ? r->time_ps : 0;
+    *left -= !st ? r->effort : st == TUTTI_ERR_BUDGET ? o.max_work : 0;
+    *ret_ps = st ? 0 : r->time_ps;
     tt_sim_report_free(r);
     return st == TUTTI_ERR_MEMORY ? tt_fail(err, st, "%s", why.text) : TUTTI_OK;
 }
@@ -96,14 +96,14 @@ static tutti_status first_trial(struct trial *x, uint64_t *left, struct tutti_er
     if (!one && too_large(c, *left))
         return TUTTI_OK;
     st = trial_open(x, one, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = trial_run(x, c->segments, left, &c->flow_ps, err);
-    if (st != TUTTI_OK || c->flow_ps || !one || too_large(c, *left))
+    if (st || c->flow_ps || !one || too_large(c, *left))
         return st;
     tt_sched_free(x->s);
     x->s = NULL;
     st = trial_open(x, false, err);
-    return st == TUTTI_OK ? trial_run(x, c->segments, left, &c->flow_ps, err) : st;
+    return st ? st : trial_run(x, c->segments, left, &c->flow_ps, err);
 }
 
 static tutti_status flow_simulate(const struct tt_pricing *p, struct tt_candidate *c,
@@ -131,7 +131,7 @@ static tutti_status climb(const struct trial *x, bool more, uint32_t most, uint6
         if (next == 0 || next > most)
             return TUTTI_OK;
         tutti_status st = trial_run(x, next, left, &ps, err);
-        if (st != TUTTI_OK || ps == 0 || ps + ps / GAIN >= c->flow_ps)
+        if (st || ps == 0 || ps + ps / GAIN >= c->flow_ps)
             return st;
         c->flow_ps = ps;
         *k = next;
@@ -148,13 +148,13 @@ static tutti_status flow_segments(const struct tt_pricing *p, struct tt_candidat
     if (too_large(c, *left))
         return TUTTI_OK;
     st = trial_open(&x, false, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_cost_most_segments(x.s, p->args.problem.count, p->args.problem.dtype, &most, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = climb(&x, true, most, left, &k, err);
-    if (st == TUTTI_OK && k == c->segments)
+    if (!st && k == c->segments)
         st = climb(&x, false, most, left, &k, err);
-    if (st == TUTTI_OK && k != c->segments)
+    if (!st && k != c->segments)
         st = tt_plan_price_again(p, x.s, k, c, err);
     tt_sched_free(x.s);
     return st == TUTTI_ERR_LIMIT ? TUTTI_OK : st;
@@ -194,7 +194,7 @@ static tutti_status simulate_all(const struct tt_pricing *p, struct tt_plan *pla
 {
     tutti_status st = TUTTI_OK;
 
-    for (size_t i = 0; i < n && st == TUTTI_OK; i++) {
+    for (size_t i = 0; i < n && !st; i++) {
         if (flow_floor(list[i], p->args.topo) > flow_fastest(plan))
             continue;
         flow_tell(p, list[i]);
@@ -209,7 +209,7 @@ static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan,
 {
     tutti_status st = TUTTI_OK;
 
-    for (size_t i = 0; i < n && st == TUTTI_OK; i++) {
+    for (size_t i = 0; i < n && !st; i++) {
         struct tt_candidate *c = list[i];
         const uint64_t best = flow_fastest(plan);
         if (!c->flow_ps || !tt_plan_way_searches(p, c->algo) || c->flow_ps - best > best / CLOSE ||
@@ -237,7 +237,7 @@ tutti_status tt_plan_flow(const struct tt_pricing *p, struct tt_plan *plan, stru
     }
     qsort(list, n, sizeof(struct tt_candidate *), by_step);
     st = simulate_all(p, plan, list, n, &left, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = search_all(p, plan, list, n, &left, err);
     free(list);
     return st;

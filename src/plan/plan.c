@@ -64,13 +64,13 @@ static tutti_status plan_make(struct tt_pricing *pricing, uint64_t bytes,
         return tt_fail_memory(err, "plan");
     plan->problem = *p;
     st = tt_bound_make(pricing->args.topo, p->coll, p->root, bytes, &plan->bounds, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         pricing->bound_ps = plan->bounds.time_ps;
         st = tt_plan_choose(pricing, o, bytes, plan, err);
     }
-    if (st == TUTTI_OK && pricing->args.topo->memory.npoints)
+    if (!st && pricing->args.topo->memory.npoints)
         cap_bound(plan);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_plan_free(plan);
         return st;
     }
@@ -105,18 +105,18 @@ static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes,
     struct tt_plan *plan = NULL;
     tutti_status st = tt_plan_key(t, &pricing->args.problem, o, &key, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     st = tt_plan_cache_find(pricing->cache, &key, vertices, &plan, err);
     if (plan) {
         take_known(plan, t, pricing->cache);
-    } else if (st == TUTTI_OK) {
+    } else if (!st) {
         st = plan_make(pricing, bytes, o, &plan, err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = tt_plan_cache_put(pricing->cache, &key, plan, vertices, err);
     }
     tt_str_free(&key);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_plan_free(plan);
         return st;
     }
@@ -132,7 +132,7 @@ tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p,
     uint64_t bytes = 0;
     tutti_status st = tt_plan_check(t, p, &pricing.args.problem, &bytes, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     return cache ? make_cached(&pricing, bytes, o, ret, err)
                  : plan_make(&pricing, bytes, o, ret, err);
@@ -232,7 +232,7 @@ static tutti_status build_again(const struct tt_plan *p, const struct tt_topo *t
     struct tt_built built;
     tutti_status st = tt_plan_build(p->algo, &args, NULL, &built, err);
 
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = built.sched;
     return st;
 }
@@ -243,7 +243,7 @@ tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t,
     struct tt_algo_args args = args_of(p, t);
     tutti_status st = check_network(p, t, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (p->built.sched)
         return tt_sched_share(p->built.sched, NULL, ret, err);

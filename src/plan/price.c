@@ -37,15 +37,14 @@ tutti_status tt_plan_price_probe(const struct tt_pricing *p, const struct tt_alg
     struct tt_way way = {0};
     tutti_status st = tt_algo_probe(al, &p->args, &why);
 
-    if (st == TUTTI_OK && p->reproducible && tt_sched_coll_sums(p->args.problem.coll) &&
-        !al->rank_order)
+    if (!st && p->reproducible && tt_sched_coll_sums(p->args.problem.coll) && !al->rank_order)
         st = tt_fail(&why, TUTTI_ERR_REFUSED,
                      "sums in an order that depends on size; reproducible needs rank order");
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_plan_way_choose(p, al, &way, &why);
-    if (st != TUTTI_OK)
+    if (st)
         st = as_refusal(st, &why, &c, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret = c;
     *ret_way = way;
@@ -71,7 +70,7 @@ static tutti_status price_whole(const struct tt_pricing *p, bool search, struct 
     const struct tt_sched *s = c->built.sched;
     tutti_status st = s ? TUTTI_OK : tt_algo_build(c->algo, &p->args, &listed, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     s = s ? s : listed;
     c->segments = s->shape.segments;
@@ -92,7 +91,7 @@ static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct 
     struct tt_sched *s;
     tutti_status st = tt_algo_slice(c->algo, &p->args, 0, 1, &s, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     c->segments = s->shape.segments;
     if (search)
@@ -120,7 +119,7 @@ static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_
 
     if (st == TUTTI_ERR_MISMATCH) /* parallel links have no symmetry classes */
         return price_whole(p, has_rule(p, c->algo), c, err);
-    if (st == TUTTI_OK && !c->cost.exact && way->whole <= spare)
+    if (!st && !c->cost.exact && way->whole <= spare)
         return price_whole(p, has_rule(p, c->algo), c, err);
     return st;
 }
@@ -187,7 +186,7 @@ static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *pric
 {
     tutti_status st = price_explain(p->args.topo, priced, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (p->bound_ps > 0)
         priced->ratio_to_bound = (double)priced->cost.time_ps / (double)p->bound_ps;
@@ -202,14 +201,14 @@ tutti_status tt_plan_price(const struct tt_pricing *p, const struct tt_way *way,
     tutti_status st = hold_built(p, c, err);
 
     assert(!c->refused);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     priced = *c;
     st = way->by_symmetry
              ? price_symmetric(p, way, spare, &priced, err)
              : price_whole(p, tt_plan_way_searches_first(p, c->algo) || has_rule(p, c->algo),
                            &priced, err);
-    return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
+    return st ? st : accept(p, &priced, c, err);
 }
 
 tutti_status tt_plan_price_again(const struct tt_pricing *p, const struct tt_sched *s, uint32_t k,
@@ -222,7 +221,7 @@ tutti_status tt_plan_price_again(const struct tt_pricing *p, const struct tt_sch
 
     cut.shape.segments = priced.segments = k;
     st = tt_cost_sched(&cut, p->args.topo, pr->count, pr->dtype, &priced.cost, err);
-    return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
+    return st ? st : accept(p, &priced, c, err);
 }
 
 uint64_t tt_plan_price_hope(const struct tt_pricing *p, const struct tt_way *way,
@@ -250,5 +249,5 @@ tutti_status tt_plan_price_search(const struct tt_pricing *p, struct tt_candidat
     tutti_status st = c->cost.by_symmetry ? price_rank0(p, true, &priced, err)
                                           : price_whole(p, true, &priced, err);
 
-    return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
+    return st ? st : accept(p, &priced, c, err);
 }

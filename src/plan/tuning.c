@@ -97,7 +97,7 @@ static tutti_status next_key(struct tt_json_reader *r, struct keys *k, size_t *r
     struct tt_json_token tok;
     tutti_status st = tt_json_next(r, &tok, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret_end = tok.kind == TT_JSON_OBJECT_END;
     return *ret_end ? TUTTI_OK : find_key(r, k, tok.text, ret, err);
@@ -125,7 +125,7 @@ static tutti_status read_string(struct tt_json_reader *r, const char *key,
 {
     tutti_status st = tt_json_next(r, ret, err);
 
-    if (st == TUTTI_OK && ret->kind != TT_JSON_STRING)
+    if (!st && ret->kind != TT_JSON_STRING)
         st = tt_json_fail(r, err, TUTTI_ERR_PARSE, "\"%s\" must be a string", key);
     return st;
 }
@@ -137,7 +137,7 @@ static tutti_status read_number(struct tt_json_reader *r, const char *key, uint6
     struct tt_json_token tok;
     tutti_status st = tt_json_next(r, &tok, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tok.kind != TT_JSON_INT || tok.i < 0 || (uint64_t)tok.i > max)
         return tt_json_fail(r, err, TUTTI_ERR_PARSE,
@@ -156,7 +156,7 @@ static tutti_status read_coll(struct tt_json_reader *r, tutti_coll *ret, struct 
     int found;
     tutti_status st = read_string(r, "coll", &tok, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     found = tt_sched_coll_find(tok.text);
     if (found < 0) {
@@ -176,7 +176,7 @@ static tutti_status read_algo(struct tt_json_reader *r, const struct tt_algo **r
     const struct tt_algo *al;
     tutti_status st = read_string(r, "algo", &tok, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     al = tt_algo_find(tok.text);
     if (!al) {
@@ -198,21 +198,21 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
     struct tutti_error why;
     tutti_status st = tt_json_expect(r, TT_JSON_OBJECT, &tok, err);
 
-    while (st == TUTTI_OK) {
+    while (!st) {
         st = tt_json_next(r, &tok, err);
-        if (st != TUTTI_OK || tok.kind == TT_JSON_OBJECT_END)
+        if (st || tok.kind == TT_JSON_OBJECT_END)
             break;
         if (tok.len >= sizeof key.key)
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no option has so long a name");
         memcpy(key.key, tok.text, tok.len + 1); /* tok.text is overwritten by the next token */
         st = read_string(r, key.key, &tok, err);
-        if (st != TUTTI_OK)
+        if (st)
             break;
         if (tok.len >= sizeof key.value)
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "the value of \"%s\" is too long",
                                 key.key);
         snprintf(text, sizeof text, "%s=%s", key.key, tok.text);
-        if (tt_algo_options_add(o, text, &why) != TUTTI_OK)
+        if (tt_algo_options_add(o, text, &why))
             return fail_here(r, &why, err);
     }
     return st;
@@ -252,13 +252,13 @@ static tutti_status check_rule(struct tt_json_reader *r, const struct keys *k,
     struct tutti_error why;
     tutti_status st = need_keys(r, k, 1u << COLL | 1u << ALGO, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (rule->min_ranks > rule->max_ranks)
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "\"min_ranks\" is larger than \"max_ranks\"");
     if (rule->min_bytes > rule->max_bytes)
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "\"min_bytes\" is larger than \"max_bytes\"");
-    if (tt_algo_options_check(rule->algo, &rule->options, &why) != TUTTI_OK)
+    if (tt_algo_options_check(rule->algo, &rule->options, &why))
         return fail_here(r, &why, err);
     return TUTTI_OK;
 }
@@ -274,14 +274,14 @@ static tutti_status read_rule(struct tt_json_reader *r, size_t number, struct tt
     bool end = false;
     tutti_status st = TUTTI_OK;
 
-    while (st == TUTTI_OK && !end) {
+    while (!st && !end) {
         st = next_key(r, &k, &key, &end, err);
-        if (st == TUTTI_OK && !end)
+        if (!st && !end)
             st = read_member(r, (enum rule_key)key, &rule, err);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_rule(r, &k, &rule, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = rule;
     return st;
 }
@@ -293,16 +293,16 @@ static tutti_status read_rules(struct tt_json_reader *r, struct tt_vec *rules,
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(r, TT_JSON_ARRAY, &tok, err);
 
-    while (st == TUTTI_OK) {
+    while (!st) {
         st = tt_json_next(r, &tok, err);
-        if (st != TUTTI_OK || tok.kind == TT_JSON_ARRAY_END)
+        if (st || tok.kind == TT_JSON_ARRAY_END)
             break;
         if (tok.kind != TT_JSON_OBJECT)
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "a rule must be an object");
         if (rules->len == MAX_RULES)
             return tt_json_fail(r, err, TUTTI_ERR_LIMIT, "more than %d rules", MAX_RULES);
         st = read_rule(r, rules->len + 1, &rule, err);
-        if (st == TUTTI_OK && !tt_vec_push(rules, &rule, 1))
+        if (!st && !tt_vec_push(rules, &rule, 1))
             st = tt_fail_memory(err, "tuning rules");
     }
     return st;
@@ -313,7 +313,7 @@ static tutti_status read_format(struct tt_json_reader *r, struct tutti_error *er
     struct tt_json_token tok;
     tutti_status st = read_string(r, "format", &tok, err);
 
-    if (st == TUTTI_OK && !tt_streq(tok.text, "tutti-tuning"))
+    if (!st && !tt_streq(tok.text, "tutti-tuning"))
         st = tt_json_fail(
             r, err, TUTTI_ERR_PARSE,
             "this is not a tuning file: its format is \"%.60s\", not \"tutti-tuning\"", tok.text);
@@ -325,7 +325,7 @@ static tutti_status read_version(struct tt_json_reader *r, struct tutti_error *e
     uint64_t version = 0;
     tutti_status st = read_number(r, "version", INT64_MAX, &version, err);
 
-    if (st == TUTTI_OK && version != 1)
+    if (!st && version != 1)
         st = tt_json_fail(r, err, TUTTI_ERR_VERSION,
                           "version %" PRIu64 " is not supported; this build reads version 1",
                           version);
@@ -343,16 +343,16 @@ static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules
     bool end = false;
     tutti_status st = tt_json_expect(r, TT_JSON_OBJECT, &tok, err);
 
-    while (st == TUTTI_OK && !end) {
+    while (!st && !end) {
         st = next_key(r, &k, &key, &end, err);
-        if (st == TUTTI_OK && !end)
+        if (!st && !end)
             st = key == 0   ? read_format(r, err)
                  : key == 1 ? read_version(r, err)
                             : read_rules(r, rules, err);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         st = need_keys(r, &k, 7, err); /* bits 0 to 2: all three keys */
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_json_expect(r, TT_JSON_END, &tok, err);
     return st;
 }
@@ -388,7 +388,7 @@ static tutti_status read_all(struct tt_json_reader *r, const char *name, struct 
     }
     st = t && t->name ? read_document(r, &t->rules, err) : tt_fail_memory(err, "tuning file");
     tt_json_close(r);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_plan_tuning_free(t);
         return st;
     }
@@ -403,7 +403,7 @@ tutti_status tt_plan_tuning_read(FILE *in, const char *name, struct tt_tuning **
     struct tt_json_reader *r;
     tutti_status st = tt_json_open_file(in, name, &r, err);
 
-    return st == TUTTI_OK ? read_all(r, name, ret, err) : st;
+    return st ? st : read_all(r, name, ret, err);
 }
 
 tutti_status tt_plan_tuning_read_memory(const char *data, size_t len, const char *name,
@@ -412,5 +412,5 @@ tutti_status tt_plan_tuning_read_memory(const char *data, size_t len, const char
     struct tt_json_reader *r;
     tutti_status st = tt_json_open_memory(data, len, name, &r, err);
 
-    return st == TUTTI_OK ? read_all(r, name, ret, err) : st;
+    return st ? st : read_all(r, name, ret, err);
 }

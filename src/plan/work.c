@@ -65,15 +65,15 @@ static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *
     size_t sends = count_sends(&sl), every = sends / most + 1, seen = 0, routed = 0;
     tutti_status st = links ? TUTTI_OK : tt_fail_memory(err, "route");
 
-    for (size_t i = 0; st == TUTTI_OK && i < sl.nops; i++) {
+    for (size_t i = 0; !st && i < sl.nops; i++) {
         if (sl.ops[i].kind != TT_OP_SEND || seen++ % every != 0)
             continue;
         st = tt_topo_route(t, s->first_rank, sl.ops[i].peer, links, cap, &hops, err);
-        sum += st == TUTTI_OK ? hops : 0;
+        sum += st ? 0 : hops;
         routed++;
     }
     free(links);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = sl.nops + sl.nspans + (routed ? mul_sat(sum, sends) / routed : 0);
     return st;
 }
@@ -84,7 +84,7 @@ static tutti_status count_rank(const struct tt_pricing *p, const struct tt_algo 
     struct tt_sched *s;
     tutti_status st = tt_algo_slice(al, &p->args, rank, 1, &s, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     st = count_slice(p->args.topo, s, ret, err);
     tt_sched_free(s);
@@ -109,7 +109,7 @@ static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo
     assert(samples > 0 && ranks > 0);
     while (n < samples && n < ranks && sum < ENOUGH) {
         tutti_status st = count_rank(p, al, sample_rank(n, ranks), &one, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         sum += one;
         n++;
@@ -133,7 +133,7 @@ static tutti_status work_count(const struct tt_pricing *p, const struct tt_algo 
 
     if (al->slice && guess <= MAX_COUNTED) {
         st = count_whole(p, al, shape->symmetric || shape->grid ? 1 : SAMPLES, &counted, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         whole = counted > whole ? counted : whole;
     }
@@ -156,7 +156,7 @@ tutti_status tt_plan_way_choose(const struct tt_pricing *p, const struct tt_algo
     struct tt_way way = {0};
     tutti_status st = tt_algo_shape(al, &p->args, &shape, err);
 
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     bool symmetric =
         (shape.symmetric && t->rotational) || (shape.grid && t->toroidal && !t->rotational);
@@ -168,7 +168,7 @@ tutti_status tt_plan_way_choose(const struct tt_pricing *p, const struct tt_algo
             : mul_sat(pr->count, shape.coll == TUTTI_ALL_TO_ALL ? shape.ranks : 1) > shape.chunks;
     st = work_count(p, al, &shape, &way.whole, err);
     tt_sched_shape_free(&shape);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     way.work = way.by_symmetry ? mul_sat(way.whole / pr->ranks, SYMMETRY_COST) : way.whole;
     way.work = add_sat(way.work, t->nlinks); /* pricing sets up every link */

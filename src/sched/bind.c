@@ -59,9 +59,9 @@ tutti_status tt_sched_bind_make(const struct tt_shape *s, uint64_t count, tutti_
     if (s->chunks == 0)
         return tt_fail(err, TUTTI_ERR_ARG, "a schedule without chunks");
     tutti_status st = total_elems(s, count, b.elem_bytes, &b.count, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = sum_weights(s, &b, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (b.total == 0) {
         tt_sched_bind_free(&b);

@@ -70,7 +70,7 @@ static bool build_push(struct tt_builder *b, struct tt_vec *v, const void *items
 /* Ranks come in rising order without gaps: slice i belongs to rank first_rank + i. */
 void tt_sched_build_rank(struct tt_builder *b, uint32_t rank)
 {
-    if (b->status != TUTTI_OK)
+    if (b->status)
         return;
     assert(rank == b->first_rank + b->nslices && rank < b->shape.ranks);
     uint64_t op_start = b->ops.len, span_start = b->spans.len;
@@ -96,7 +96,7 @@ static void build_reserve(struct tt_vec *v, uint64_t more, uint64_t max_bytes)
 void tt_sched_build_reserve(struct tt_builder *b, uint64_t ops, uint64_t spans)
 {
     uint64_t limit = b->max_bytes ? b->max_bytes : default_max_bytes;
-    if (b->status != TUTTI_OK)
+    if (b->status)
         return;
     build_reserve(&b->ops, ops, limit);
     build_reserve(&b->spans, spans, limit);
@@ -158,12 +158,12 @@ static bool within_limits(struct tt_builder *b, const struct tt_op *op, uint64_t
     else if (slice_spans > UINT32_MAX)
         b->status =
             tt_fail(&b->err, TUTTI_ERR_LIMIT, "rank %" PRIu32 " has more than 2^32 spans", b->rank);
-    return b->status == TUTTI_OK;
+    return !b->status;
 }
 
 void tt_sched_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans, size_t n)
 {
-    if (b->status != TUTTI_OK)
+    if (b->status)
         return;
     assert(b->nslices > 0);
     size_t from = b->spans.len;
@@ -224,7 +224,7 @@ void tt_sched_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_s
 void tt_sched_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
                           const uint32_t *links, uint32_t n)
 {
-    if (b->status != TUTTI_OK)
+    if (b->status)
         return;
     struct tt_sched_route r = {.src = src, .dst = dst, .channel = channel, .nlinks = n};
     if (build_push(b, &b->routes, &r, 1))

@@ -166,19 +166,19 @@ static tutti_status check_op(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
     tutti_status st = check_fields(c, i);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_order(c, i);
-    for (uint32_t k = 0; st == TUTTI_OK && k < op->nspans; k++) {
+    for (uint32_t k = 0; !st && k < op->nspans; k++) {
         const struct tt_span *s = &c->slice.spans[op->span + k];
         st = check_extent(c, i, s);
-        if (st == TUTTI_OK)
+        if (!st)
             st = check_ranges(c, i, s);
-        if (st == TUTTI_OK)
+        if (!st)
             st = check_roles(c, i, k, s);
-        if (st == TUTTI_OK)
+        if (!st)
             st = check_places(c, i, k, s);
     }
-    return st == TUTTI_OK ? tt_sched_check_repeats(c, i) : st;
+    return st ? st : tt_sched_check_repeats(c, i);
 }
 
 /* Invariant: ops before `i` are good by themselves and against each other. */
@@ -189,11 +189,11 @@ static tutti_status check_slice(struct tt_checker *c)
         size_t end = i;
         while (end < c->slice.nops && c->slice.ops[end].step == c->slice.ops[i].step) {
             tutti_status st = check_op(c, end++);
-            if (st != TUTTI_OK)
+            if (st)
                 return st;
         }
         tutti_status st = tt_sched_check_step(c, i, end);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         i = end;
     }
@@ -224,16 +224,16 @@ tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_
     c.max_listed = (UINT64_C(1) << 27) + s->nspans * 16;
     c.claims.items.elem = sizeof(struct tt_claim);
     tutti_status st = tt_sched_shape_check(&s->shape, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_routes(s, err);
-    if (st == TUTTI_OK && (uint64_t)s->first_rank + s->nslices > s->shape.ranks)
+    if (!st && (uint64_t)s->first_rank + s->nslices > s->shape.ranks)
         st = tt_fail(err, TUTTI_ERR_INCORRECT, "ranks %" PRIu32 "+%" PRIu32 " of %" PRIu32,
                      s->first_rank, s->nslices, s->shape.ranks);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_sched_places_make(&s->shape, &c.places, err);
-    if (st != TUTTI_OK && ret_where)
+    if (st && ret_where)
         *ret_where = (struct tt_sched_flaw){.header = true};
-    for (uint32_t i = 0; st == TUTTI_OK && i < s->nslices; i++) {
+    for (uint32_t i = 0; !st && i < s->nslices; i++) {
         c.rank = s->first_rank + i;
         c.slice = tt_sched_slice(s, c.rank);
         c.claims.work = c.ranges = 0;

@@ -39,9 +39,9 @@ tutti_status tt_sched_check_repeats(struct tt_checker *c, size_t op)
     if (o->nspans == 1 || o->kind == TT_OP_REDUCE)
         return TUTTI_OK;
     c->claims.items.len = 0;
-    for (uint32_t i = 0; i < o->nspans && st == TUTTI_OK; i++)
+    for (uint32_t i = 0; i < o->nspans && !st; i++)
         st = check_race_claim(c, 0, &spans[i], i);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     tt_sched_claims_sort(&c->claims);
     for (uint32_t i = 0; i < o->nspans; i++) {
@@ -50,7 +50,7 @@ tutti_status tt_sched_check_repeats(struct tt_checker *c, size_t op)
             return tt_sched_check_flaw(c, op, "span %" PRIu32 " repeats a chunk of span %" PRIu64,
                                        i, other->order);
         st = over_work(c, op);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
     return TUTTI_OK;
@@ -71,7 +71,7 @@ static tutti_status claim_writes(struct tt_checker *c, size_t begin, size_t end)
     for (size_t i = begin; i < end; i++) {
         const struct tt_op *op = &c->slice.ops[i];
         const struct tt_span *spans = c->slice.spans + op->span;
-        for (uint32_t k = 0; k < op->nspans && op->kind != TT_OP_SEND && st == TUTTI_OK; k++) {
+        for (uint32_t k = 0; k < op->nspans && op->kind != TT_OP_SEND && !st; k++) {
             struct tt_access a = tt_access_of(op, k, &spans[k]);
             if (a.writes)
                 st = check_race_claim(c, a.to, &spans[k], i);
@@ -115,10 +115,10 @@ tutti_status tt_sched_check_step(struct tt_checker *c, size_t begin, size_t end)
     if (end - first < 2)
         return TUTTI_OK; /* a single writer has no conflict */
     tutti_status st = claim_writes(c, first, end);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     tt_sched_claims_sort(&c->claims);
-    for (size_t i = first; i < end && st == TUTTI_OK; i++)
+    for (size_t i = first; i < end && !st; i++)
         st = check_conflicts(c, i);
     return st;
 }
@@ -172,7 +172,7 @@ static tutti_status claim_outputs(struct tt_checker *c, size_t begin, size_t end
     c->claims.items.len = 0;
     for (size_t i = begin; i < end; i++) {
         const struct tt_op *op = &c->slice.ops[i];
-        for (uint32_t k = 0; k < op->nspans && st == TUTTI_OK; k++) {
+        for (uint32_t k = 0; k < op->nspans && !st; k++) {
             struct tt_span span = c->slice.spans[op->span + k];
             struct tt_access a = tt_access_of(op, k, &span);
             span = aliased(c->shape, span);
@@ -213,10 +213,10 @@ tutti_status tt_sched_check_inplace(struct tt_checker *c)
     if (reads_end < first_write + 2)
         return TUTTI_OK; /* no read of IN follows a write of OUT */
     tutti_status st = claim_outputs(c, first_write, reads_end);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     tt_sched_claims_sort(&c->claims);
-    for (size_t i = first_write; i < reads_end && st == TUTTI_OK; i++)
+    for (size_t i = first_write; i < reads_end && !st; i++)
         st = check_input_reads(c, i);
     return st;
 }

@@ -92,11 +92,11 @@ static tutti_status check_chunks(const struct tt_shape *s, struct tutti_error *e
 tutti_status tt_sched_shape_check(const struct tt_shape *s, struct tutti_error *err)
 {
     tutti_status st = check_limits(s, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_words(s, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_chunks(s, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_lists(s, err);
     return st;
 }

@@ -175,7 +175,7 @@ tutti_status tt_sched_build_freeze(struct tt_builder *b, struct tt_sched **ret,
 {
     tutti_status st = b->status;
     struct tt_sched *s = NULL;
-    if (st != TUTTI_OK) {
+    if (st) {
         if (err)
             *err = b->err;
         goto out;
@@ -187,11 +187,11 @@ tutti_status tt_sched_build_freeze(struct tt_builder *b, struct tt_sched **ret,
     }
     s->users = alone();
     st = s->users ? freeze_routes(b, s, err) : tt_fail_memory(err, "schedule");
-    if (st == TUTTI_OK)
+    if (!st)
         st = take_arrays(b, s, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = count_steps(s, err);
-    if (st != TUTTI_OK)
+    if (st)
         goto out;
     s->shape = b->shape;
     b->shape.weights = NULL;

@@ -31,7 +31,7 @@ static tutti_status read_number(struct loader *l, const struct key *k, int64_t *
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(l->json, TT_JSON_INT, &t, l->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (t.i < 0 || (uint64_t)t.i > k->max)
         return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE, "\"%s\" must be from 0 to %" PRIu64,
@@ -44,7 +44,7 @@ static tutti_status read_u32(struct loader *l, const struct key *k, void *field)
 {
     int64_t v = 0;
     tutti_status st = read_number(l, k, &v);
-    if (st == TUTTI_OK)
+    if (!st)
         *(uint32_t *)field = (uint32_t)v;
     return st;
 }
@@ -53,7 +53,7 @@ static tutti_status read_u64(struct loader *l, const struct key *k, void *field)
 {
     int64_t v = 0;
     tutti_status st = read_number(l, k, &v);
-    if (st == TUTTI_OK)
+    if (!st)
         *(uint64_t *)field = (uint64_t)v;
     return st;
 }
@@ -62,7 +62,7 @@ static tutti_status read_flag(struct loader *l, const struct key *k, void *field
 {
     struct tt_json_token t;
     tutti_status st = tt_json_next(l->json, &t, l->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (t.kind != TT_JSON_TRUE && t.kind != TT_JSON_FALSE)
         return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" must be true or false",
@@ -75,7 +75,7 @@ static tutti_status read_text(struct loader *l, const struct key *k, void *field
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(l->json, TT_JSON_STRING, &t, l->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (t.len >= k->max)
         return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE,
@@ -98,7 +98,7 @@ static tutti_status read_hash(struct loader *l, const struct key *k, void *field
     struct tt_json_token t;
     uint64_t v = 0;
     tutti_status st = tt_json_expect(l->json, TT_JSON_STRING, &t, l->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     bool good = t.len == 16;
     for (size_t i = 0; good && i < t.len; i++) {
@@ -118,7 +118,7 @@ static tutti_status read_word(struct loader *l, const struct key *k, int (*find)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(l->json, TT_JSON_STRING, &t, l->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret = find(t.text);
     if (*ret < 0)
@@ -157,7 +157,7 @@ static tutti_status read_format(struct loader *l, const struct key *k, void *fie
     struct tt_json_token t;
     (void)field;
     tutti_status st = tt_json_expect(l->json, TT_JSON_STRING, &t, l->err);
-    if (st == TUTTI_OK && !tt_streq(t.text, TT_TEXT_FORMAT))
+    if (!st && !tt_streq(t.text, TT_TEXT_FORMAT))
         return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
                             "\"%s\" is '%.40s', not '" TT_TEXT_FORMAT "'", k->name, t.text);
     return st;
@@ -166,7 +166,7 @@ static tutti_status read_format(struct loader *l, const struct key *k, void *fie
 static tutti_status read_version(struct loader *l, const struct key *k, void *field)
 {
     tutti_status st = read_u32(l, k, field);
-    if (st == TUTTI_OK && l->header->version != TT_TEXT_VERSION)
+    if (!st && l->header->version != TT_TEXT_VERSION)
         return tt_json_fail(l->json, l->err, TUTTI_ERR_VERSION,
                             "version %" PRIu32
                             " of the schedule format; this program reads version %d",
@@ -181,7 +181,7 @@ static tutti_status read_integers(struct loader *l, uint64_t max, struct tt_vec 
         int64_t v;
         bool end;
         tutti_status st = tt_json_int_or_end(l->json, 0, (int64_t)max, &v, &end, l->err);
-        if (st != TUTTI_OK || end)
+        if (st || end)
             return st;
         uint32_t item = (uint32_t)v;
         if (!tt_vec_push(list, &item, 1))
@@ -193,7 +193,7 @@ static tutti_status read_list(struct loader *l, const struct key *k, void *field
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(l->json, TT_JSON_ARRAY, &t, l->err);
-    return st == TUTTI_OK ? read_integers(l, k->max, field) : st;
+    return st ? st : read_integers(l, k->max, field);
 }
 
 /* Appends src, dst, channel, number of links, links. The number is known only at the end of the
@@ -203,7 +203,7 @@ static tutti_status read_route(struct loader *l, const struct key *k, struct tt_
     enum { FIXED = 3 }; /* src, dst, channel */
     size_t at = routes->len;
     tutti_status st = read_integers(l, k->max, routes);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     size_t n = routes->len - at;
     if (n < FIXED)
@@ -224,9 +224,9 @@ static tutti_status read_routes(struct loader *l, const struct key *k, void *fie
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(l->json, TT_JSON_ARRAY, &t, l->err);
-    while (st == TUTTI_OK) {
+    while (!st) {
         st = tt_json_next(l->json, &t, l->err);
-        if (st != TUTTI_OK || t.kind == TT_JSON_ARRAY_END)
+        if (st || t.kind == TT_JSON_ARRAY_END)
             break;
         if (t.kind != TT_JSON_ARRAY)
             return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "a route is an array");
@@ -319,7 +319,7 @@ static tutti_status check_complete(struct loader *l)
             return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
                                 "key \"%s\" is missing before the slices", keys[i].name);
     tutti_status st = check_length(l, "weights", &h->weights);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_length(l, "owner", &h->owner);
     h->partial = seen(l, "first_rank");
     h->has_hash = seen(l, "hash");
@@ -336,9 +336,9 @@ tutti_status tt_sched_text_read_header(struct tt_json_reader *json, struct tt_te
                                    .owner = {.elem = sizeof(uint32_t)},
                                    .routes = {.elem = sizeof(uint32_t)}};
     tutti_status st = tt_json_expect(json, TT_JSON_OBJECT, &t, err);
-    while (st == TUTTI_OK) {
+    while (!st) {
         st = tt_json_next(json, &t, err);
-        if (st != TUTTI_OK)
+        if (st)
             break;
         if (t.kind != TT_JSON_KEY)
             return tt_json_fail(json, err, TUTTI_ERR_PARSE, "the document ends without \"slices\"");

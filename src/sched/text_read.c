@@ -24,7 +24,7 @@ static tutti_status read_field(struct reader *r, uint32_t max, uint32_t *ret)
     int64_t v = 0;
     bool end = false;
     tutti_status st = tt_json_int_or_end(r->json, 0, max, &v, &end, r->err);
-    if (st == TUTTI_OK && end)
+    if (!st && end)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE,
                             "an operation is [kind, step, peer, channel, then for each span buf, "
                             "src, first, len, stride, reps]");
@@ -38,7 +38,7 @@ static tutti_status read_span(struct reader *r, uint32_t buf)
     uint32_t f[5] = {0};
     for (size_t i = 0; i < countof(f); i++) {
         tutti_status st = read_field(r, UINT32_MAX, &f[i]);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
     struct tt_span s = {
@@ -56,14 +56,14 @@ static tutti_status read_spans(struct reader *r)
         int64_t buf;
         bool end;
         tutti_status st = tt_json_int_or_end(r->json, 0, UINT32_MAX, &buf, &end, r->err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         if (end && r->spans.len == 0)
             return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE, "an operation without spans");
         if (end)
             return TUTTI_OK;
         st = read_span(r, (uint32_t)buf);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
 }
@@ -73,20 +73,20 @@ static tutti_status read_op(struct reader *r)
 {
     uint32_t kind = 0, step = 0, peer = 0, channel = 0;
     tutti_status st = read_field(r, TT_OP_KINDS - 1, &kind);
-    if (st == TUTTI_OK)
+    if (!st)
         st = read_field(r, TT_MAX_STEPS - 1, &step);
-    if (st == TUTTI_OK)
+    if (!st)
         st = read_field(r, UINT32_MAX, &peer);
-    if (st == TUTTI_OK)
+    if (!st)
         st = read_field(r, UINT16_MAX, &channel);
-    if (st == TUTTI_OK)
+    if (!st)
         st = read_spans(r);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct tt_op op = {
         .kind = (uint8_t)kind, .step = step, .peer = peer, .channel = (uint16_t)channel};
     tt_sched_emit(&r->builder, op, r->spans.data, r->spans.len);
-    if (r->builder.status != TUTTI_OK)
+    if (r->builder.status)
         return tt_json_fail(r->json, r->err, r->builder.status, "%s", r->builder.err.text);
     return TUTTI_OK;
 }
@@ -96,7 +96,7 @@ static tutti_status next_array(struct reader *r, const char *what, bool *ret_end
 {
     struct tt_json_token t;
     tutti_status st = tt_json_next(r->json, &t, r->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *ret_end = t.kind == TT_JSON_ARRAY_END;
     if (t.kind != TT_JSON_ARRAY && !*ret_end)
@@ -113,15 +113,15 @@ static tutti_status read_slice(struct reader *r)
                             "a slice for rank %" PRIu64 " of %" PRIu32, rank,
                             r->builder.shape.ranks);
     tt_sched_build_rank(&r->builder, (uint32_t)rank);
-    if (r->builder.status != TUTTI_OK)
+    if (r->builder.status)
         return tt_json_fail(r->json, r->err, r->builder.status, "%s", r->builder.err.text);
     for (;;) {
         bool end;
         tutti_status st = next_array(r, "an operation", &end);
-        if (st != TUTTI_OK || end)
+        if (st || end)
             return st;
         st = read_op(r);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
 }
@@ -130,14 +130,14 @@ static tutti_status read_slices(struct reader *r)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(r->json, TT_JSON_ARRAY, &t, r->err);
-    while (st == TUTTI_OK) {
+    while (!st) {
         bool end;
         st = next_array(r, "a slice", &end);
-        if (st != TUTTI_OK || end)
+        if (st || end)
             break;
         st = read_slice(r);
     }
-    if (st == TUTTI_OK && !r->header.partial && r->builder.nslices != r->builder.shape.ranks)
+    if (!st && !r->header.partial && r->builder.nslices != r->builder.shape.ranks)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE,
                             "%" PRIu32 " slices of %" PRIu32
                             " ranks: only a file with \"first_rank\" may hold some of them",
@@ -174,16 +174,16 @@ static tutti_status read_document(struct reader *r)
 {
     struct tt_json_token t;
     tutti_status st = tt_sched_text_read_header(r->json, &r->header, r->err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     begin_build(r);
     st = read_slices(r);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_json_next(r->json, &t, r->err);
-    if (st == TUTTI_OK && t.kind == TT_JSON_KEY)
+    if (!st && t.kind == TT_JSON_KEY)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE, "key \"%.40s\" after the slices",
                             t.text);
-    return st == TUTTI_OK ? tt_json_expect(r->json, TT_JSON_END, &t, r->err) : st;
+    return st ? st : tt_json_expect(r->json, TT_JSON_END, &t, r->err);
 }
 
 /* Freezes what was read and accepts it if hash and check agree. */
@@ -191,13 +191,13 @@ static tutti_status text_read_finish(struct reader *r, struct tt_sched **ret)
 {
     struct tt_sched *s = NULL;
     tutti_status st = tt_sched_build_freeze(&r->builder, &s, r->err);
-    if (st == TUTTI_OK && r->header.has_hash && s->hash != r->header.hash)
+    if (!st && r->header.has_hash && s->hash != r->header.hash)
         st = tt_fail(r->err, TUTTI_ERR_PARSE,
                      "damaged: the contents have hash %016" PRIx64 ", the file says %016" PRIx64,
                      s->hash, r->header.hash);
-    if (st == TUTTI_OK && !r->unchecked)
+    if (!st && !r->unchecked)
         st = tt_sched_check(s, NULL, r->err);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_sched_free(s);
         return st;
     }
@@ -214,12 +214,12 @@ static tutti_status read_all(struct reader *r, const char *name, struct tt_sched
     r->err = &why;
     r->spans.elem = sizeof(struct tt_span);
     tutti_status st = read_document(r);
-    if (st == TUTTI_OK) {
+    if (!st) {
         st = text_read_finish(r, ret);
-        if (st != TUTTI_OK)
+        if (st)
             tt_fail_prefix(&why, "%s", name);
     }
-    if (st != TUTTI_OK && err)
+    if (st && err)
         *err = why;
     tt_sched_build_abandon(&r->builder);
     tt_sched_text_free_header(&r->header);
@@ -233,7 +233,7 @@ tutti_status tt_sched_read(FILE *in, const char *name, struct tt_sched **ret,
 {
     struct reader r = {.unchecked = false};
     tutti_status st = tt_json_open_file(in, name, &r.json, err);
-    return st == TUTTI_OK ? read_all(&r, name, ret, err) : st;
+    return st ? st : read_all(&r, name, ret, err);
 }
 
 tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched **ret,
@@ -241,7 +241,7 @@ tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched
 {
     struct reader r = {.unchecked = true};
     tutti_status st = tt_json_open_file(in, name, &r.json, err);
-    return st == TUTTI_OK ? read_all(&r, name, ret, err) : st;
+    return st ? st : read_all(&r, name, ret, err);
 }
 
 tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name,
@@ -249,5 +249,5 @@ tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name
 {
     struct reader r = {.unchecked = false};
     tutti_status st = tt_json_open_memory(data, len, name, &r.json, err);
-    return st == TUTTI_OK ? read_all(&r, name, ret, err) : st;
+    return st ? st : read_all(&r, name, ret, err);
 }

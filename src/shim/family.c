@@ -114,7 +114,7 @@ bool shim_family_open(struct shim_comm *c, MPI_Comm comm, struct tutti_error *er
     else
         st = tutti_comm_part(f->tutti, (uint32_t *)ranks + n, &parent, &c->tutti, err);
     free(ranks);
-    return st == TUTTI_OK;
+    return !st;
 }
 
 bool shim_family_found(const struct shim_comm *c, MPI_Comm comm)

@@ -80,8 +80,8 @@ static void drive(struct slot *s)
     if (st == TUTTI_IN_PROGRESS)
         return;
     nrunning--;
-    shim_detour_end(&s->of.detour, st == TUTTI_OK);
-    if (st == TUTTI_OK) {
+    shim_detour_end(&s->of.detour, !st);
+    if (!st) {
         complete(s);
         return;
     }

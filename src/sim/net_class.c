@@ -162,9 +162,9 @@ tutti_status tt_sim_net_classes(const struct tt_work *w, uint32_t nlinks2, uint8
 {
     struct deps d = {0};
     tutti_status st = deps_make(&d, w, nlinks2, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = components(&d, err);
-    if (st == TUTTI_OK)
+    if (!st)
         assign(&d, w, hop_class, ret_classes);
     deps_free(&d);
     return st;

@@ -44,7 +44,7 @@ static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
                            link / 2);
         n->link_port[link] = cable->half ? link & ~1u : link;
         tutti_status st = flit_ticks(n, n->in->rate[n->link_port[link]], &n->port[link].flit, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         if (n->port[link].flit < n->clock)
             n->clock = n->port[link].flit;
@@ -198,7 +198,7 @@ static tutti_status open_channels(struct tt_net *n, struct tutti_error *err)
     if (!n->hop_class)
         return tt_fail_memory(err, "virtual channels");
     tutti_status st = tt_sim_net_classes(w, n->nlinks2, n->hop_class, &n->needed, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (!n->set.vcs)
         n->set.vcs = n->needed > 4 ? n->needed : 4;
@@ -255,13 +255,13 @@ tutti_status tt_sim_net_open(struct tt_net *n, const struct tt_sim_input *in,
                          .nlinks2 = 2 * in->t->nlinks,
                          .news = {.elem = sizeof(struct tt_net_news)}};
     tutti_status st = open_channels(n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = size_up(n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = net_open_allocate(n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = open_links(n, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     for (uint32_t lane = 0; lane < n->nlinks2 * n->set.vcs; lane++)
         if (!open_lane(n, lane))

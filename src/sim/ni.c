@@ -127,9 +127,9 @@ static tutti_status open_tables(struct tt_ni *ni, struct tutti_error *err)
     ni->step_ticks = tt_zalloc((size_t)w->s->nsteps + 1, sizeof *ni->step_ticks);
     tutti_status st = ni->step_ticks ? tt_sim_ni_facts_make(w, &facts, err)
                                      : tt_fail_memory(err, "schedule tables");
-    if (st == TUTTI_OK)
+    if (!st)
         estimate(ni);
-    for (uint32_t r = 0; st == TUTTI_OK && r < w->t->ranks; r++)
+    for (uint32_t r = 0; !st && r < w->t->ranks; r++)
         st = tt_sim_ni_table_make(w, r, &facts, &ni->rank[r].table, err);
     tt_sim_ni_facts_free(&facts);
     return st;

@@ -354,7 +354,7 @@ static tutti_status open_run(struct run *p, const struct tt_sim_input *in, uint6
     p->done.elem = sizeof(uint32_t);
     struct tt_net_setup set;
     tutti_status st = tt_sim_net_settings(in, &set, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     set.max_promise = max_promise;
     const double nodes = (double)w->nops * w->segments, gamma_s = in->t->gamma,
@@ -365,9 +365,9 @@ static tutti_status open_run(struct run *p, const struct tt_sim_input *in, uint6
                        nodes);
     p->gamma = (rate > 0 ? 1 / rate : gamma_s) * 1e12 * TT_TICKS;
     st = tt_sim_net_open(&p->net, in, &set, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_sim_ni_open(&p->ni, &p->net, in->o->packet.lockstep, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     size_t k = w->segments, nmsgs = w->nmsgs * k;
     p->host = tt_zalloc(in->t->ranks, sizeof *p->host);
@@ -424,7 +424,7 @@ static void fill_report(const struct run *p, struct tt_sim_report *r)
 static tutti_status packet_complete(const struct run *p, struct tutti_error *err)
 {
     tutti_status st = tt_sim_net_stuck(&p->net, err);
-    if (st == TUTTI_OK && p->arrived != p->r->messages)
+    if (!st && p->arrived != p->r->messages)
         return tt_fail(err, TUTTI_ERR_INCORRECT,
                        "the schedule stands still: %llu of %llu messages were never sent; their "
                        "operations wait for each other",
@@ -438,11 +438,11 @@ tutti_status tt_sim_packet_run_promised(const struct tt_sim_input *in, uint64_t 
 {
     struct run p = {.r = r};
     tutti_status st = open_run(&p, in, max_promise, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = loop(&p, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = packet_complete(&p, err);
-    if (st == TUTTI_OK)
+    if (!st)
         fill_report(&p, r);
     close_run(&p);
     return st;

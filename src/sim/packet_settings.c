@@ -38,7 +38,7 @@ tutti_status tt_sim_net_settings(const struct tt_sim_input *in, struct tt_net_se
 {
     const struct tt_sim_packet *o = &in->o->packet;
     tutti_status st = packet_settings_check(o, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct tt_net_setup set = {.flit_bytes = o->flit_bytes ? o->flit_bytes : 16,
                                .payload_bytes = o->payload_bytes ? o->payload_bytes : 256,

@@ -136,7 +136,7 @@ static uint32_t *class_links(const struct tt_topo *t)
 {
     uint32_t *first = tt_alloc((size_t)t->ranks + 1, sizeof *first);
     uint64_t *rate = tt_alloc((size_t)t->ranks + 1, sizeof *rate);
-    if (!first || !rate || tt_cost_classes_find(t, first, rate, NULL) != TUTTI_OK) {
+    if (!first || !rate || tt_cost_classes_find(t, first, rate, NULL)) {
         free(first);
         first = NULL;
     }
@@ -158,7 +158,7 @@ uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, ui
         !s->shape.symmetric || s->shape.weights || s->shape.ranks < 2 || s->nroutes || t->ports ||
         !t->rotational || s->shape.chunks % s->shape.ranks != 0 || any_half(t))
         return NULL;
-    if (tt_sched_bind_make(&s->shape, count, dtype, &b, NULL) != TUTTI_OK)
+    if (tt_sched_bind_make(&s->shape, count, dtype, &b, NULL))
         return NULL;
     bool equal = b.each * b.chunks == b.count && b.each > 0;
     tt_sched_bind_free(&b);

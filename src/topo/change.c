@@ -39,7 +39,7 @@ static tutti_status copy_links(const struct tt_topo *t, const double *by, struct
                                struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
-    for (uint32_t i = 0; i < t->nlinks && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < t->nlinks && !st; i++) {
         struct tt_link l = t->links[i];
         if (isinf(by[2 * i]) || isinf(by[2 * i + 1]))
             continue;
@@ -76,7 +76,7 @@ static tutti_status copy_shape(const struct tt_topo *t, struct tt_topo *ret,
         return TUTTI_OK;
     size_t bytes = t->tree->nnodes * sizeof(uint32_t);
     tutti_status st = tt_topo_tree_new(t->tree->nnodes, &ret->tree, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     memcpy(ret->tree->parent, t->tree->parent, bytes);
     memcpy(ret->tree->rank, t->tree->rank, bytes);
@@ -99,16 +99,16 @@ tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change
             "%s is the memory of one host, with times of its own: its links have no effect",
             t->spec);
     tutti_status st = change_collect(t, change, n, &by, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(cut ? "custom" : t->kind, t->ranks, t->switches, &x, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = copy_links(t, by, x, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = copy_names(t, x, err);
-    if (st == TUTTI_OK && !cut)
+    if (!st && !cut)
         st = copy_shape(t, x, err);
     free(by);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_topo_free(x);
         return st;
     }

@@ -148,7 +148,7 @@ static void put_all_routes(const struct tt_topo *t, uint32_t *arcs, FILE *out)
     uint32_t cap = tt_topo_max_route(t), n;
     for (uint32_t a = 0; a < t->ranks; a++)
         for (uint32_t b = 0; b < t->ranks; b++)
-            if (a != b && tt_topo_route(t, a, b, arcs, cap, &n, NULL) == TUTTI_OK)
+            if (a != b && !tt_topo_route(t, a, b, arcs, cap, &n, NULL))
                 put_route(t, (uint32_t[2]){a, b}, arcs, n, out);
 }
 

@@ -22,18 +22,18 @@ static tutti_status read_node(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     uint32_t node[3] = {0, UINT32_MAX, 0};
     tutti_status st = tt_topo_file_u32(rd, 0, TT_TOPO_MAX_VERTICES, &node[0], err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_json_next(rd->json, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tok.kind == TT_JSON_INT && tok.i >= 0 && tok.i < TT_TOPO_MAX_RANKS)
         node[1] = (uint32_t)tok.i;
     else if (tok.kind != TT_JSON_NULL)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a rank or null expected");
     st = tt_topo_file_u32(rd, 0, TT_TOPO_MAX_LINKS, &node[2], err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_json_expect(rd->json, TT_JSON_ARRAY_END, &tok, err);
-    if (st == TUTTI_OK && !tt_vec_push(&rd->tree, node, 1))
+    if (!st && !tt_vec_push(&rd->tree, node, 1))
         st = tt_fail_memory(err, "tree");
     return st;
 }
@@ -43,8 +43,7 @@ tutti_status tt_topo_file_tree(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
-           tok.kind != TT_JSON_ARRAY_END) {
+    while (!st && !(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_ARRAY_END) {
         if (tok.kind != TT_JSON_ARRAY)
             return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                                 "[parent, rank or null, uplink] expected");
@@ -106,7 +105,7 @@ static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *to
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                             "a bandwidth expected: bytes/s, or text such as \"10Gbps\"");
     tutti_status st = tt_parse_rate(tok->text, ret, &why);
-    return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "bandwidth: %.300s", why.text);
+    return st ? tt_json_fail(rd->json, err, st, "bandwidth: %.300s", why.text) : st;
 }
 
 /* As a number only whole picoseconds are accepted. */
@@ -122,7 +121,7 @@ static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *to
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                             "a latency expected: whole picoseconds, or text such as \"5us\"");
     tutti_status st = tt_parse_time(tok->text, ret, &why);
-    return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "latency: %.300s", why.text);
+    return st ? tt_json_fail(rd->json, err, st, "latency: %.300s", why.text) : st;
 }
 
 static tutti_status take_half(struct tt_file *rd, const struct tt_json_token *tok, bool *ret,
@@ -207,7 +206,7 @@ static tutti_status take_latency(struct tt_file *rd, const struct tt_json_token 
     if (tok->kind == TT_JSON_TRUE || tok->kind == TT_JSON_FALSE) {
         tutti_status st = settle_fourth(rd, e, err);
         e->next = FIELD_END;
-        return st == TUTTI_OK ? take_half(rd, tok, &e->link.half, err) : st;
+        return st ? st : take_half(rd, tok, &e->link.half, err);
     }
     e->fourth = FOURTH_NONE;
     return take_time(rd, tok, &e->link.latency_ps, err);
@@ -252,9 +251,7 @@ static tutti_status check_link(struct tt_file *rd, const struct entries *e, stru
     if (!rd->ranks_given || !rd->switches_given || e->named)
         return TUTTI_OK;
     tutti_status st = tt_topo_link_check(rd->t, l, &why);
-    return st == TUTTI_OK
-               ? st
-               : tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text);
+    return st ? tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text) : st;
 }
 
 /* One link; its opening bracket has been read. */
@@ -263,19 +260,19 @@ static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
     struct entries e = {.link.latency_ps = 1000000};
     struct tt_json_token tok;
     tutti_status st;
-    while ((st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+    while (!(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_ARRAY_END) {
         st = take_field(rd, &tok, &e, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
-    if (st == TUTTI_OK && e.next < FIELD_FOURTH)
+    if (!st && e.next < FIELD_FOURTH)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                             "a link needs at least two vertices and a bandwidth");
-    if (st == TUTTI_OK)
+    if (!st)
         st = settle_fourth(rd, &e, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_link(rd, &e, err);
-    return st == TUTTI_OK ? tt_topo_add_link(rd->t, &e.link, err) : st;
+    return st ? st : tt_topo_add_link(rd->t, &e.link, err);
 }
 
 /* The key "links": links are appended as they are read, so a long list needs no second copy. */
@@ -283,8 +280,7 @@ tutti_status tt_topo_file_links(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
-           tok.kind != TT_JSON_ARRAY_END) {
+    while (!st && !(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_ARRAY_END) {
         if (tok.kind != TT_JSON_ARRAY)
             return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                                 "a link expected: [a, b, bandwidth, ...]");

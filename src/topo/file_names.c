@@ -76,7 +76,7 @@ tutti_status tt_topo_file_set_ends(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_vec sorted = {.elem = sizeof(struct vertex)};
     tutti_status st = rd->ends.len ? sort_names(rd->t, &sorted, err) : TUTTI_OK;
-    for (size_t i = 0; i < rd->ends.len && st == TUTTI_OK; i++) {
+    for (size_t i = 0; i < rd->ends.len && !st; i++) {
         const struct named_end *e = tt_vec_at(&rd->ends, i);
         struct tt_link *l = &rd->t->links[e->link];
         st = look_up(rd->t, &sorted, e, e->second ? &l->b : &l->a, err);

@@ -24,7 +24,7 @@ static tutti_status read_count(struct tt_file *rd, uint64_t min, uint64_t max, u
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_INT, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tok.i < 0 || (uint64_t)tok.i < min || (uint64_t)tok.i > max)
         return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE,
@@ -39,7 +39,7 @@ tutti_status tt_topo_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, ui
 {
     uint64_t v = 0;
     tutti_status st = read_count(rd, min, max, &v, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = (uint32_t)v;
     return st;
 }
@@ -48,7 +48,7 @@ static tutti_status read_bool(struct tt_file *rd, bool *ret, struct tutti_error 
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_next(rd->json, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tok.kind != TT_JSON_TRUE && tok.kind != TT_JSON_FALSE)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "true or false expected");
@@ -74,7 +74,7 @@ static tutti_status read_format(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
-    if (st == TUTTI_OK && !tt_streq(tok.text, TT_TOPO_FORMAT))
+    if (!st && !tt_streq(tok.text, TT_TOPO_FORMAT))
         st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                           "the format is \"%.60s\"; \"%s\" expected", tok.text, TT_TOPO_FORMAT);
     return st;
@@ -84,7 +84,7 @@ static tutti_status read_version(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_INT, &tok, err);
-    if (st == TUTTI_OK && tok.i != TT_TOPO_VERSION)
+    if (!st && tok.i != TT_TOPO_VERSION)
         st = tt_json_fail(rd->json, err, TUTTI_ERR_VERSION,
                           "version %lld; this program reads version %d", (long long)tok.i,
                           TT_TOPO_VERSION);
@@ -96,7 +96,7 @@ static tutti_status read_name(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tok.len > TT_TOPO_MAX_NAME)
         return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT,
@@ -111,7 +111,7 @@ static tutti_status read_kind(struct tt_file *rd, struct tutti_error *err)
     char near[200];
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tt_topo_kind_find(tok.text) < 0 && !tt_streq(tok.text, "custom"))
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
@@ -126,17 +126,17 @@ static tutti_status read_dims(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     bool end = false;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && !end) {
+    while (!st && !end) {
         int64_t v = 0;
         st = tt_json_int_or_end(rd->json, 1, TT_TOPO_MAX_RANKS, &v, &end, err);
-        if (st != TUTTI_OK || end)
+        if (st || end)
             break;
         if (rd->t->ndims == TT_TOPO_MAX_DIMS)
             return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d dimensions",
                                 TT_TOPO_MAX_DIMS);
         rd->t->dims[rd->t->ndims++] = (uint32_t)v;
     }
-    if (st == TUTTI_OK && rd->t->ndims == 0)
+    if (!st && rd->t->ndims == 0)
         st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "no dimensions");
     return st;
 }
@@ -171,12 +171,12 @@ static tutti_status read_gamma(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     struct tutti_error why;
     tutti_status st = tt_json_next(rd->json, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (tok.kind != TT_JSON_INT && tok.kind != TT_JSON_REAL)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a number expected (seconds per byte)");
     st = tt_topo_gamma_check(tok.d, &why);
-    if (st != TUTTI_OK)
+    if (st)
         return tt_json_fail(rd->json, err, st, "%s", why.text);
     rd->t->gamma = tok.d > 0 ? tok.d : 0; /* no negative zero: it would have another hash */
     return TUTTI_OK;
@@ -196,11 +196,11 @@ static tutti_status read_point(struct tt_file *rd, struct tt_memory *m, struct t
         return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d points",
                             (int)TT_MEMORY_POINTS);
     tutti_status st = TUTTI_OK;
-    for (int i = 0; st == TUTTI_OK && i < 4; i++)
+    for (int i = 0; !st && i < 4; i++)
         st = read_count(rd, 0, UINT64_C(1) << 60, &v[i], err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_json_expect(rd->json, TT_JSON_ARRAY_END, &tok, err);
-    if (st == TUTTI_OK)
+    if (!st)
         m->point[m->npoints++] = (struct tt_memory_point){v[0], v[1], v[2], v[3]};
     return st;
 }
@@ -209,8 +209,7 @@ static tutti_status read_points(struct tt_file *rd, struct tt_memory *m, struct 
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
-           tok.kind != TT_JSON_ARRAY_END)
+    while (!st && !(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_ARRAY_END)
         st = tok.kind == TT_JSON_ARRAY
                  ? read_point(rd, m, err)
                  : tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
@@ -225,8 +224,7 @@ static tutti_status read_memory(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     struct tutti_error why;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_OBJECT, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
-           tok.kind != TT_JSON_OBJECT_END) {
+    while (!st && !(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_OBJECT_END) {
         if (tt_streq(tok.text, "box_bytes"))
             st = read_count(rd, 0, UINT64_C(1) << 60, &m.box_bytes, err);
         else if (tt_streq(tok.text, "segment_bytes"))
@@ -238,7 +236,7 @@ static tutti_status read_memory(struct tt_file *rd, struct tutti_error *err)
                               "memory has box_bytes, segment_bytes and points, not \"%.40s\"",
                               tok.text);
     }
-    if (st == TUTTI_OK && tt_topo_memory_check(&m, &why) != TUTTI_OK)
+    if (!st && tt_topo_memory_check(&m, &why))
         st = tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "%s", why.text);
     rd->t->memory = m;
     return st;
@@ -249,7 +247,7 @@ static tutti_status read_routing(struct tt_file *rd, struct tutti_error *err)
     char near[200];
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     for (int i = 0; i < TT_ROUTINGS; i++)
         if (tt_streq(tok.text, tt_topo_routing_names[i])) {
@@ -267,8 +265,7 @@ static tutti_status read_names(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
-           tok.kind != TT_JSON_ARRAY_END) {
+    while (!st && !(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_ARRAY_END) {
         char *name = NULL;
         if (tok.kind != TT_JSON_STRING && tok.kind != TT_JSON_NULL)
             return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a name or null expected");
@@ -341,15 +338,14 @@ static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_OBJECT, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
-           tok.kind != TT_JSON_OBJECT_END)
+    while (!st && !(st = tt_json_next(rd->json, &tok, err)) && tok.kind != TT_JSON_OBJECT_END)
         st = read_key(rd, &tok, err);
-    if (st == TUTTI_OK && !rd->ranks_given)
+    if (!st && !rd->ranks_given)
         st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"ranks\" is missing");
-    if (st == TUTTI_OK && rd->t->ranks > 1 && !was_read(rd, "links"))
+    if (!st && rd->t->ranks > 1 && !was_read(rd, "links"))
         st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
                           "\"links\" is missing: the cables, as in [[0, 1, \"10Gbps\", \"5us\"]]");
-    return st == TUTTI_OK ? tt_json_expect(rd->json, TT_JSON_END, &tok, err) : st;
+    return st ? st : tt_json_expect(rd->json, TT_JSON_END, &tok, err);
 }
 
 /* Kinds with a closed form of routing; all others use shortest routes. */
@@ -390,7 +386,7 @@ static tutti_status set_tree(struct tt_file *rd, struct tutti_error *err)
     if (!rd->tree.len)
         return TUTTI_OK;
     tutti_status st = tt_topo_tree_new((uint32_t)rd->tree.len + 1, &rd->t->tree, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     for (uint32_t i = 0; i < rd->tree.len; i++) {
         const uint32_t *node = tt_vec_at(&rd->tree, i);
@@ -415,11 +411,11 @@ static tutti_status file_read_complete(struct tt_file *rd, const char *name,
     if (t->ndims && t->routing != TT_ROUTE_GRID)
         return tt_fail(err, TUTTI_ERR_RANGE, "\"dims\" are only for \"routing\": \"grid\"");
     tutti_status st = set_names(rd, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_file_set_ends(rd, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = set_tree(rd, err);
-    if (st == TUTTI_OK && !t->spec)
+    if (!st && !t->spec)
         st = set_text(&t->spec, strlen(name) <= TT_TOPO_MAX_NAME / 4 ? name : t->kind, err);
     return st;
 }
@@ -430,13 +426,13 @@ static tutti_status file_read_build(struct tt_file *rd, const char *name, struct
 {
     struct tt_topo *t = NULL;
     tutti_status st = file_read_complete(rd, name, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         st = tt_topo_finish(rd->t, &t, err);
         rd->t = NULL;
     }
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_kind_check(t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = t;
     else {
         tt_topo_free(t);
@@ -452,9 +448,9 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
     struct tt_file rd = {
         .json = json, .tree = {.elem = 3 * sizeof(uint32_t)}, .names = {.elem = sizeof(char *)}};
     tutti_status st = tt_topo_new("custom", 1, 0, &rd.t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = read_document(&rd, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = file_read_build(&rd, name, ret, err);
     for (size_t i = 0; i < rd.names.len; i++)
         free(*(char **)tt_vec_at(&rd.names, i));
@@ -508,7 +504,7 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
     if (format == FORMAT_XML)
         return tt_topo_file_nccl(data, len, name, 1, ret, err);
     tutti_status st = tt_json_open_memory(data, len, name, &json, err);
-    return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+    return st ? st : read_all(json, name, ret, err);
 }
 
 /* Our own format is streamed; the others, and files that begin with blanks, are small and are read
@@ -523,10 +519,10 @@ tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, stru
         ungetc(first, in);
     if (first == EOF || (!isspace(first) && format_of(first) == FORMAT_JSON)) {
         st = tt_json_open_file(in, name, &json, err);
-        return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+        return st ? st : read_all(json, name, ret, err);
     }
     st = slurp(in, name, &text, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_read_memory(text.s, text.len, name, ret, err);
     tt_str_free(&text);
     return st;
@@ -547,11 +543,11 @@ bool tt_topo_file_hosts(const char *path, struct tt_topo **ret, tutti_status *re
     if (!in)
         return false;
     tutti_status st = tt_parse_u64(comma + strlen(",hosts="), 1, MOST, &hosts, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = slurp(in, path, &text, err);
-    if (st == TUTTI_OK && (!text.len || text.s[0] != '<'))
+    if (!st && (!text.len || text.s[0] != '<'))
         st = tt_fail(err, TUTTI_ERR_PARSE, "%.200s: only NCCL's files (XML) can be repeated", path);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_file_nccl(text.s, text.len, path, (uint32_t)hosts, ret, err);
     fclose(in);
     tt_str_free(&text);

@@ -38,8 +38,7 @@ static bool take_end(const char *text, size_t n, char *buf)
 static bool numbered(const char *text, const char *prefix, uint64_t limit, uint64_t *ret)
 {
     size_t n = strlen(prefix);
-    return limit && !strncmp(text, prefix, n) &&
-           tt_parse_u64(text + n, 0, limit - 1, ret, NULL) == TUTTI_OK;
+    return limit && !strncmp(text, prefix, n) && !tt_parse_u64(text + n, 0, limit - 1, ret, NULL);
 }
 
 bool tt_topo_plain_vertex(const struct tt_topo *t, const char *text, uint32_t *ret)
@@ -162,15 +161,15 @@ tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struc
     struct tt_vec links = {.elem = sizeof(uint32_t)};
     uint64_t cable;
     tutti_status st = TUTTI_OK;
-    if (t->nlinks && tt_parse_u64(text, 0, t->nlinks - 1, &cable, NULL) == TUTTI_OK) {
+    if (t->nlinks && !tt_parse_u64(text, 0, t->nlinks - 1, &cable, NULL)) {
         if (!push_cable(t, (uint32_t)cable, false, false, &links))
             st = tt_fail_memory(err, "links");
     } else {
         st = read_ends(t, text, &r, err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = find_collect(t, &r, &links, err);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = links;
     else
         tt_vec_free(&links);

@@ -50,27 +50,27 @@ tutti_status tt_topo_gen_dsn(const struct tt_spec *s, struct tt_topo **ret, stru
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     uint32_t n = 0;
     tutti_status st = tt_topo_spec_want(s, 1, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, n, 0, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     uint32_t p = tt_ceil_log2(n), cables = n == 2 ? 1 : n > 2 ? n : 0;
     struct tt_link l = s->link;
-    for (uint32_t i = 0; i < cables && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < cables && !st; i++) {
         l.a = i;
         l.b = (i + 1) % n;
         st = tt_topo_add_link(*ret, &l, err);
     }
     /* Up to three ranks the ring already joins every pair. */
-    for (uint32_t i = 0; n > 3 && i < n && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; n > 3 && i < n && !st; i++) {
         l.a = i;
         l.b = shortcut(n, p, i);
         if (!is_known(n, p, l.a, l.b))
             st = tt_topo_add_link(*ret, &l, err);
     }
-    if (st != TUTTI_OK)
+    if (st)
         tt_topo_free(*ret);
     return st;
 }

@@ -35,7 +35,7 @@ static tutti_status add_class(struct tt_topo *t, const struct tt_axis *x, uint32
     uint32_t n = tt_topo_axis_cables(x, jump);
     struct tt_link l = *like;
     tutti_status st = TUTTI_OK;
-    for (uint32_t i = 0; i < n && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < n && !st; i++) {
         tt_topo_axis_ends(x, jump, i, &l.a, &l.b);
         st = tt_topo_add_link(t, &l, err);
     }
@@ -52,10 +52,10 @@ static tutti_status add_dln(struct tt_topo *t, const struct tt_spec *s, uint32_t
     tutti_status st = TUTTI_OK;
     for (uint32_t d = 0; d < naxes; d++) {
         uint32_t n = tt_topo_dln_jumps(axes[d].n, levels, jumps);
-        for (uint32_t k = 0; k < n && st == TUTTI_OK; k++)
+        for (uint32_t k = 0; k < n && !st; k++)
             st = add_class(t, &axes[d], jumps[k], &s->link, err);
     }
-    if (st != TUTTI_OK)
+    if (st)
         tt_topo_free(t);
     return st;
 }
@@ -65,9 +65,8 @@ static tutti_status one_count(const struct tt_spec *s, uint32_t *ret, struct tut
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     tutti_status st = tt_topo_spec_want(s, 1, err);
-    return st == TUTTI_OK
-               ? tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, ret, err)
-               : st;
+    return st ? st
+              : tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, ret, err);
 }
 
 /* A DLN without levels: only the jump 1. */
@@ -76,9 +75,9 @@ tutti_status tt_topo_gen_ring(const struct tt_spec *s, struct tt_topo **ret,
 {
     uint32_t n;
     tutti_status st = one_count(s, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, n, 0, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     (*ret)->routing = TT_ROUTE_CIRCULANT;
     return add_dln(*ret, s, 0, err);
@@ -90,18 +89,18 @@ tutti_status tt_topo_gen_full(const struct tt_spec *s, struct tt_topo **ret,
     uint32_t n;
     struct tt_axis axis;
     tutti_status st = one_count(s, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         /* The only kind whose links grow with the square of the ranks: refuse before allocating. */
         st = tt_topo_spec_limit(s, n, (uint64_t)n * (n - 1) / 2, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, n, 0, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     (*ret)->routing = TT_ROUTE_CIRCULANT;
     tt_topo_axes(*ret, &axis);
-    for (uint32_t j = 1; j <= n / 2 && st == TUTTI_OK; j++)
+    for (uint32_t j = 1; j <= n / 2 && !st; j++)
         st = add_class(*ret, &axis, j, &s->link, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_topo_free(*ret);
     return st;
 }
@@ -114,7 +113,7 @@ static tutti_status make_grid(const struct tt_spec *s, const struct tt_topo *sha
     for (uint32_t d = 0; d < shape->ndims; d++)
         ranks *= shape->dims[d];
     tutti_status st = tt_topo_new(s->kind, ranks, 0, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct tt_topo *t = *ret;
     t->routing = TT_ROUTE_GRID;
@@ -130,9 +129,7 @@ static tutti_status parse_shape(const struct tt_spec *s, struct tt_topo *shape,
                                 struct tutti_error *err)
 {
     tutti_status st = tt_topo_spec_want(s, 1, err);
-    return st == TUTTI_OK
-               ? tt_topo_spec_dims(s, tt_topo_spec_arg(s, 0), shape->dims, &shape->ndims, err)
-               : st;
+    return st ? st : tt_topo_spec_dims(s, tt_topo_spec_arg(s, 0), shape->dims, &shape->ndims, err);
 }
 
 /* The plain ring along every dimension. */
@@ -141,7 +138,7 @@ tutti_status tt_topo_gen_torus(const struct tt_spec *s, struct tt_topo **ret,
 {
     struct tt_topo shape = {.wrap = true};
     tutti_status st = parse_shape(s, &shape, err);
-    return st == TUTTI_OK ? make_grid(s, &shape, 0, ret, err) : st;
+    return st ? st : make_grid(s, &shape, 0, ret, err);
 }
 
 /* The plain line along every dimension. */
@@ -150,7 +147,7 @@ tutti_status tt_topo_gen_mesh(const struct tt_spec *s, struct tt_topo **ret,
 {
     struct tt_topo shape = {.wrap = false};
     tutti_status st = parse_shape(s, &shape, err);
-    return st == TUTTI_OK ? make_grid(s, &shape, 0, ret, err) : st;
+    return st ? st : make_grid(s, &shape, 0, ret, err);
 }
 
 /* A torus of size 2 along every dimension; the first dimension is the highest bit. */
@@ -160,7 +157,7 @@ tutti_status tt_topo_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret
     struct tt_topo shape = {.wrap = true};
     uint32_t n;
     tutti_status st = one_count(s, &n, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (n & (n - 1))
         return tt_fail(
@@ -192,12 +189,12 @@ static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, struct
 {
     tutti_status st = TUTTI_OK;
     struct tt_link l = s->link;
-    for (uint32_t r = 0; t->switches && r < t->ranks && st == TUTTI_OK; r++) {
+    for (uint32_t r = 0; t->switches && r < t->ranks && !st; r++) {
         l.a = r;
         l.b = t->ranks + r / (t->ranks / t->switches);
         st = tt_topo_add_link(t, &l, err);
     }
-    if (st != TUTTI_OK)
+    if (st)
         tt_topo_free(t);
     return st;
 }
@@ -207,19 +204,19 @@ tutti_status tt_topo_gen_dln(const struct tt_spec *s, struct tt_topo **ret, stru
     uint32_t n, t, h = 1;
     uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     tutti_status st = one_count(s, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = parse_t(s, n, &t, err);
-    if (st == TUTTI_OK && s->h)
+    if (!st && s->h)
         st = tt_topo_spec_count(s, "h (hosts per position)", s->h, range, &h, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_spec_limit(s, (uint64_t)n * h, 0, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, n * h, h > 1 ? n : 0, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     (*ret)->routing = TT_ROUTE_CIRCULANT;
     st = add_hosts(*ret, s, err);
-    return st == TUTTI_OK ? add_dln(*ret, s, t, err) : st;
+    return st ? st : add_dln(*ret, s, t, err);
 }
 
 /* Both loops have t levels; a loop that is too short for t has all its levels. */
@@ -229,7 +226,7 @@ tutti_status tt_topo_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret,
     struct tt_topo shape = {.wrap = true};
     uint32_t t;
     tutti_status st = parse_shape(s, &shape, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (shape.ndims != 2)
         return tt_fail(
@@ -237,5 +234,5 @@ tutti_status tt_topo_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret,
             "dln2d: %u dimensions in \"%.40s\"; exactly 2 are needed, for example dln2d:32x32,t=2",
             shape.ndims, tt_topo_spec_arg(s, 0));
     st = parse_t(s, shape.dims[0] > shape.dims[1] ? shape.dims[0] : shape.dims[1], &t, err);
-    return st == TUTTI_OK ? make_grid(s, &shape, t, ret, err) : st;
+    return st ? st : make_grid(s, &shape, t, ret, err);
 }

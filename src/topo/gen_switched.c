@@ -22,7 +22,7 @@ static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32
 {
     struct tt_link l = s->link;
     tutti_status st = TUTTI_OK;
-    for (uint32_t r = 0; r < t->ranks && st == TUTTI_OK; r++) {
+    for (uint32_t r = 0; r < t->ranks && !st; r++) {
         l.a = r;
         l.b = t->ranks + r / per;
         st = tt_topo_add_link(t, &l, err);
@@ -43,7 +43,7 @@ static tutti_status gen_switched_join(struct tt_topo *t, const struct tt_spec *s
 /* Hands t over if st is good, frees it otherwise. */
 static tutti_status gen_switched_done(struct tt_topo *t, tutti_status st, struct tt_topo **ret)
 {
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = t;
     else
         tt_topo_free(t);
@@ -58,11 +58,11 @@ tutti_status tt_topo_gen_star(const struct tt_spec *s, struct tt_topo **ret,
     uint32_t n;
     struct tt_topo *t;
     tutti_status st = tt_topo_spec_want(s, 1, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, n, 1, &t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     t->routing = TT_ROUTE_STAR;
     return gen_switched_done(t, add_hosts(t, s, n, err), ret);
@@ -131,11 +131,11 @@ static tutti_status fattree_shape(const struct tt_spec *s, struct tt_fattree *f,
     static const uint64_t arities[2] = {2, TT_TOPO_MAX_RANKS}, levels[2] = {1, 20};
     uint32_t m, n;
     tutti_status st = tt_topo_spec_want(s, 2, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_spec_count(s, "arity", tt_topo_spec_arg(s, 0), arities, &m, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_spec_count(s, "number of levels", tt_topo_spec_arg(s, 1), levels, &n, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     *over = 1;
     if (s->over && (!parse_decimal(s->over, over) || !(*over >= 1 && *over <= 1024)))
@@ -156,12 +156,12 @@ tutti_status tt_topo_gen_fattree(const struct tt_spec *s, struct tt_topo **ret,
     struct tt_topo *t;
     double over = 1;
     tutti_status st = fattree_shape(s, &f, &over, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, f.ranks, f.levels * f.row, &t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     t->routing = TT_ROUTE_FATTREE;
-    for (uint32_t i = 0; i < f.nlinks && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < f.nlinks && !st; i++) {
         struct tt_link l = s->link;
         tt_topo_fattree_ends(&f, i, &l.a, &l.b);
         if (i >= f.ranks) /* only links between switches are oversubscribed */
@@ -179,9 +179,9 @@ static tutti_status bigraph_shape(const struct tt_spec *s, uint32_t *hosts, uint
 {
     uint32_t dims[TT_TOPO_MAX_DIMS], n;
     tutti_status st = tt_topo_spec_want(s, 1, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_spec_dims(s, tt_topo_spec_arg(s, 0), dims, &n, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     if (n != 2)
         return tt_fail(err, TUTTI_ERR_PARSE,
@@ -205,12 +205,12 @@ tutti_status tt_topo_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret,
     uint32_t hosts = 0, switches = 0;
     struct tt_topo *t;
     tutti_status st = bigraph_shape(s, &hosts, &switches, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, hosts * switches, switches, &t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     st = add_hosts(t, s, hosts, err);
-    for (uint32_t i = 0; i < switches * (switches / 2) / 2 && st == TUTTI_OK; i++)
+    for (uint32_t i = 0; i < switches * (switches / 2) / 2 && !st; i++)
         st = gen_switched_join(t, s, i / (switches / 2), switches / 2 + i % (switches / 2), err);
     return gen_switched_done(t, st, ret);
 }
@@ -225,18 +225,17 @@ static tutti_status dragonfly_shape(const struct tt_spec *s, uint32_t shape[3],
                                         "number of hosts per router"};
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     tutti_status st = tt_topo_spec_want(s, 3, err);
-    for (size_t i = 0; i < 3 && st == TUTTI_OK; i++)
+    for (size_t i = 0; i < 3 && !st; i++)
         st = tt_topo_spec_count(s, what[i], tt_topo_spec_arg(s, i), range, &shape[i], err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     uint64_t g = shape[0], r = shape[1], h = shape[2];
     if (g * r > TT_TOPO_MAX_RANKS) /* before the third factor: no overflow */
         return tt_topo_spec_limit(s, g * r, 0, err);
     st = tt_topo_spec_limit(s, g * r * h, 0, err);
-    return st == TUTTI_OK
-               ? tt_topo_spec_limit(s, g * r * h,
-                                    g * r * h + g * (r * (r - 1) / 2) + g * (g - 1) / 2, err)
-               : st;
+    return st ? st
+              : tt_topo_spec_limit(s, g * r * h,
+                                   g * r * h + g * (r * (r - 1) / 2) + g * (g - 1) / 2, err);
 }
 
 /* Inside every group all pairs of routers; then one cable for every pair of groups. Seen from group
@@ -249,10 +248,10 @@ static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const
     assert(routers > 0);
     for (uint32_t g = 0; g < groups; g++)
         for (uint32_t i = 0; i < routers; i++)
-            for (uint32_t j = i + 1; j < routers && st == TUTTI_OK; j++)
+            for (uint32_t j = i + 1; j < routers && !st; j++)
                 st = gen_switched_join(t, s, g * routers + i, g * routers + j, err);
     for (uint32_t i = 0; i < groups; i++)
-        for (uint32_t j = i + 1; j < groups && st == TUTTI_OK; j++)
+        for (uint32_t j = i + 1; j < groups && !st; j++)
             st = gen_switched_join(t, s, i * routers + (j - 1) % routers, j * routers + i % routers,
                                    err);
     return st;
@@ -265,12 +264,12 @@ tutti_status tt_topo_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret
     uint32_t shape[3];
     struct tt_topo *t;
     tutti_status st = dragonfly_shape(s, shape, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new(s->kind, shape[0] * shape[1] * shape[2], shape[0] * shape[1], &t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     st = add_hosts(t, s, shape[2], err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = add_groups(t, s, shape, err);
     return gen_switched_done(t, st, ret);
 }

@@ -89,7 +89,7 @@ static tutti_status parse_rate(struct parser *ps, const char *what, struct tutti
     memcpy(rate, ps->p, n);
     rate[n] = 0;
     tutti_status st = tt_parse_rate(rate, &group_at(ps, ps->last)->bw, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_fail_prefix(err, "tree: %s", what);
     ps->p += n;
     return st;
@@ -116,12 +116,12 @@ static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
     if (n == 0)
         return fail_at(ps, "a group of 0 ranks; at least 1 is needed", err);
     tutti_status st = tt_topo_spec_limit(ps->spec, ps->ranks + n, 0, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = add_group(ps, (uint32_t)n, err);
     ps->ranks += n;
     ps->p = end;
     ps->ended = true;
-    return st == TUTTI_OK && *ps->p == 'x' ? parse_hosts(ps, err) : st;
+    return !st && *ps->p == 'x' ? parse_hosts(ps, err) : st;
 }
 
 /* ":2.5G" right after a group. */
@@ -146,7 +146,7 @@ static tutti_status parse_open(struct parser *ps, struct tutti_error *err)
     if (ps->depth == TT_SPEC_LEVELS)
         return fail_at(ps, "nested more than 64 deep", err);
     tutti_status st = add_group(ps, 0, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         ps->stack[ps->depth++] = ps->last;
         ps->ended = false;
         ps->p++;
@@ -175,7 +175,7 @@ static tutti_status parse_close(struct parser *ps, struct tutti_error *err)
 static tutti_status parse_tree(struct parser *ps, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
-    while (*ps->p && st == TUTTI_OK) {
+    while (*ps->p && !st) {
         if (isspace((unsigned char)*ps->p)) {
             ps->ended = false;
             ps->p++;
@@ -190,9 +190,9 @@ static tutti_status parse_tree(struct parser *ps, struct tutti_error *err)
         else
             st = fail_at(ps, "expected a number, a parenthesis or a ':'", err);
     }
-    if (st == TUTTI_OK && ps->depth)
+    if (!st && ps->depth)
         st = fail_at(ps, "a parenthesis is not closed", err);
-    if (st == TUTTI_OK && ps->groups.len == 0)
+    if (!st && ps->groups.len == 0)
         st = fail_at(ps, "no groups", err);
     return st;
 }
@@ -267,7 +267,7 @@ static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint
     uint32_t switches = 1;
     tutti_status st = TUTTI_OK;
     group_of[0] = t->ranks;
-    for (uint32_t i = 1; i < tree->nnodes && st == TUTTI_OK; i++) {
+    for (uint32_t i = 1; i < tree->nnodes && !st; i++) {
         bool leaf = tree->rank[i] != UINT32_MAX;
         struct tt_link l = ps->spec->link;
         l.bw[0] = l.bw[1] = uplink_bw(ps, group_at(ps, group_of[i]), leaf);
@@ -289,16 +289,16 @@ static tutti_status gen_tree_build(const struct parser *ps, struct tt_topo **ret
     uint32_t *group_of = tt_alloc(groups + ranks, sizeof *group_of);
     tutti_status st =
         group_of ? tt_topo_new("tree", ranks, groups, &t, err) : tt_fail_memory(err, "tree");
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_tree_new(groups + ranks, &t->tree, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         number_nodes(ps, t->tree, group_of);
         st = add_uplinks(ps, t, group_of, err);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_tree_link(t->tree, err);
     free(group_of);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = t;
     else
         tt_topo_free(t);
@@ -309,15 +309,15 @@ tutti_status tt_topo_gen_tree(const struct tt_spec *s, struct tt_topo **ret,
                               struct tutti_error *err)
 {
     tutti_status st = tt_topo_spec_want(s, 1, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct parser ps = {
         .spec = s, .text = tt_topo_spec_arg(s, 0), .groups = {.elem = sizeof(struct group)}};
     ps.p = ps.text;
     st = parse_tree(&ps, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_rates(&ps, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = gen_tree_build(&ps, ret, err);
     tt_vec_free(&ps.groups);
     return st;
@@ -348,11 +348,11 @@ static tutti_status count_nics(const struct tt_spec *s, uint32_t *ret, struct tu
 {
     uint64_t ranks = 0;
     tutti_status st = TUTTI_OK;
-    for (size_t i = 0; i < s->args.len && st == TUTTI_OK; i++) {
+    for (size_t i = 0; i < s->args.len && !st; i++) {
         uint32_t n;
         const char *rate;
         st = nic_count(s, i, &n, &rate, err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = tt_topo_spec_limit(s, ranks += n, 0, err);
     }
     *ret = (uint32_t)ranks;
@@ -367,11 +367,11 @@ static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t 
     uint32_t n;
     const char *rate;
     tutti_status st = nic_count(s, arg, &n, &rate, err);
-    if (st == TUTTI_OK && (st = tt_parse_rate(rate, &l.bw[0], err)) != TUTTI_OK)
+    if (!st && (st = tt_parse_rate(rate, &l.bw[0], err)))
         tt_fail_prefix(err, "nics: bandwidth of rank %u", *next);
     l.b = t->ranks;
     l.bw[1] = l.bw[0];
-    for (uint32_t k = 0; st == TUTTI_OK && k < n; k++) {
+    for (uint32_t k = 0; !st && k < n; k++) {
         uint32_t r = l.a = (*next)++;
         t->tree->parent[r + 1] = 0;
         t->tree->rank[r + 1] = r;
@@ -388,17 +388,17 @@ tutti_status tt_topo_gen_nics(const struct tt_spec *s, struct tt_topo **ret,
     struct tt_topo *t = NULL;
     uint32_t n = 0, next = 0;
     tutti_status st = count_nics(s, &n, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_new("nics", n, 1, &t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     t->routing = TT_ROUTE_STAR;
     st = tt_topo_tree_new(n + 1, &t->tree, err);
-    for (size_t i = 0; i < s->args.len && st == TUTTI_OK; i++)
+    for (size_t i = 0; i < s->args.len && !st; i++)
         st = add_nics(t, s, i, &next, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_tree_link(t->tree, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = t;
     else
         tt_topo_free(t);

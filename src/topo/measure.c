@@ -104,7 +104,7 @@ static tutti_status measure_tree(const struct tt_topo *t, struct distances *d,
     const struct tt_routes *r = t->routes;
     uint32_t *below = tt_zalloc(t->g.n, sizeof *below), *deep = tt_zalloc(t->g.n, sizeof *deep);
     tutti_status st = below && deep ? TUTTI_OK : tt_fail_memory(err, "distances");
-    for (uint32_t i = t->g.n; st == TUTTI_OK && i-- > 0;) {
+    for (uint32_t i = t->g.n; !st && i-- > 0;) {
         uint32_t v = r->order[i];
         below[v] += v < t->ranks;
         if (v == 0 || below[v] == 0)
@@ -178,10 +178,10 @@ static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
     struct search s = {t, tt_zalloc(n, sizeof(uint32_t)), tt_alloc(n, sizeof(uint32_t)),
                        tt_alloc(n, sizeof(uint32_t))};
     tutti_status st = s.held && s.dist && s.queue ? TUTTI_OK : tt_fail_memory(err, "distances");
-    for (uint32_t r = 0; st == TUTTI_OK && r < t->ranks; r++)
+    for (uint32_t r = 0; !st && r < t->ranks; r++)
         s.held[t->routes->index[tt_topo_anchor(t, r)]]++;
     uint64_t every = work_of(&s) / WORK_MAX + 1, holders = 0;
-    for (uint32_t v = 0; st == TUTTI_OK && v < t->g.n; v++)
+    for (uint32_t v = 0; !st && v < t->g.n; v++)
         if (holds(&s, v) && holders++ % every == 0) {
             measure_from(&s, v, d);
             d->sources += s.held[t->routes->index[v]];
@@ -208,7 +208,7 @@ tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *re
         st = measure_tree(t, &d, err);
     else
         st = measure_search(t, &d, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     uint64_t sources = d.sources ? d.sources : t->ranks;
     double pairs = (double)sources * (double)(t->ranks - 1);

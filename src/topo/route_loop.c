@@ -193,7 +193,7 @@ static tutti_status read_cables(const struct tt_topo *t, struct tt_routes *r,
                 return fail_cable(t, i + k, err);
         }
         tutti_status st = add_class(&r->loop[d], jump, i, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         i += count;
     }
@@ -274,18 +274,18 @@ tutti_status tt_topo_loops_make(const struct tt_topo *t, struct tt_routes *r,
 {
     struct tt_axis axes[TT_TOPO_MAX_DIMS];
     tutti_status st = check_shape(t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_hosts(t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     r->nloops = tt_topo_axes(t, axes);
     for (uint32_t d = 0; d < r->nloops; d++)
         r->loop[d].axis = axes[d];
     st = read_cables(t, r, err);
     r->max = t->switches ? 2 : 0;
-    for (uint32_t d = 0; d < r->nloops && st == TUTTI_OK; d++) {
+    for (uint32_t d = 0; d < r->nloops && !st; d++) {
         st = make_tables(&r->loop[d], err);
-        if (st == TUTTI_OK)
+        if (!st)
             r->max += longest(&r->loop[d]);
     }
     return st;

@@ -143,7 +143,7 @@ static tutti_status make_core(const struct tt_topo *t, struct tt_routes *r, stru
                 where[at++] = k;
             }
     st = tt_graph_make(n, arcs, tail, head, &r->core, err);
-    for (uint32_t k = 0; st == TUTTI_OK && k < arcs; k++)
+    for (uint32_t k = 0; !st && k < arcs; k++)
         r->core.id[k] = where[r->core.id[k]];
 out:
     free(tail);
@@ -232,9 +232,9 @@ static tutti_status bound_routes(const struct tt_topo *t, struct tt_routes *r,
     uint32_t *dist = tt_alloc(t->g.n, sizeof *dist), *queue = tt_alloc(t->g.n, sizeof *queue),
              far = 0;
     tutti_status st = dist && queue ? TUTTI_OK : tt_fail_memory(err, "routes");
-    if (st == TUTTI_OK)
+    if (!st)
         tt_graph_bfs(&t->g, 0, dist, queue);
-    for (uint32_t v = 0; st == TUTTI_OK && v < t->ranks; v++)
+    for (uint32_t v = 0; !st && v < t->ranks; v++)
         far = dist[v] > far ? dist[v] : far;
     r->max = 2 * far;
     free(dist);
@@ -250,9 +250,9 @@ tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
     if (t->nlinks + 1 == t->g.n)
         return make_tree(t, r, err);
     tutti_status st = make_core(t, r, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = number_rows(t, r, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     bool fits = (uint64_t)r->nrows * r->core.n <= MAX_ENTRIES &&
                 (uint64_t)r->nrows * r->core.narcs <= MAX_WORK;

@@ -61,7 +61,7 @@ tutti_status tt_topo_spec_count(const struct tt_spec *s, const char *what, const
 {
     uint64_t v;
     struct tutti_error why;
-    if (tt_parse_u64(text, range[0], range[1], &v, &why) != TUTTI_OK)
+    if (tt_parse_u64(text, range[0], range[1], &v, &why))
         return tt_fail(err, TUTTI_ERR_RANGE,
                        "%s: %s is \"%.40s\"; allowed are whole numbers from %llu to %llu", s->kind,
                        what, text, (unsigned long long)range[0], (unsigned long long)range[1]);
@@ -94,7 +94,7 @@ tutti_status tt_topo_spec_dims(const struct tt_spec *s, const char *text, uint32
     char *copy = tt_strdup(text), *rest = copy;
     if (!copy)
         return tt_fail_memory(err, "spec");
-    while (rest && st == TUTTI_OK) {
+    while (rest && !st) {
         char what[32];
         snprintf(what, sizeof what, "size of dimension %u", n + 1);
         char *piece = tt_topo_spec_cut(&rest, 'x');
@@ -103,11 +103,11 @@ tutti_status tt_topo_spec_dims(const struct tt_spec *s, const char *text, uint32
                          TT_TOPO_MAX_DIMS);
         else
             st = tt_topo_spec_count(s, what, piece, range, &dims[n], err);
-        if (st == TUTTI_OK)
+        if (!st)
             st = tt_topo_spec_limit(s, product *= dims[n++], 0, err);
     }
     free(copy);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret_ndims = n;
     return st;
 }
@@ -117,7 +117,7 @@ static tutti_status parse_rate(const char *what, const char *text, double *ret,
                                struct tutti_error *err)
 {
     tutti_status st = tt_parse_rate(text, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_fail_prefix(err, "%s", what);
     return st;
 }
@@ -126,7 +126,7 @@ static tutti_status parse_time(const char *what, const char *text, uint64_t *ret
                                struct tutti_error *err)
 {
     tutti_status st = tt_parse_time(text, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_fail_prefix(err, "%s", what);
     return st;
 }
@@ -203,7 +203,7 @@ static tutti_status parse_params(struct tt_spec *s, char *rest, struct tutti_err
         bool plain;
         char *piece = tt_topo_spec_cut(&rest, ',');
         tutti_status st = parse_piece(s, piece, &plain, err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         if (plain && !tt_vec_push(&s->args, &piece, 1))
             return tt_fail_memory(err, "spec");
@@ -231,7 +231,7 @@ static tutti_status parse_rates(struct tt_spec *s, char *rest, struct tutti_erro
             return tt_fail(err, TUTTI_ERR_LIMIT, "%s: more than %d bandwidths", s->kind,
                            TT_SPEC_LEVELS);
         tutti_status st = parse_rate("bandwidth", cut_rate(&rest), &s->bw[s->nbw], err);
-        if (st != TUTTI_OK)
+        if (st)
             return st;
         s->nbw++;
     }
@@ -254,7 +254,7 @@ static tutti_status parse_field(struct tt_spec *s, int field, char *piece, struc
                        piece);
     uint64_t ps;
     tutti_status st = parse_time("gamma (reduction time per byte)", piece, &ps, err);
-    if (st == TUTTI_OK)
+    if (!st)
         s->gamma = (double)ps / 1e12;
     return st;
 }
@@ -268,15 +268,14 @@ static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error
         uint64_t ps;
         char *piece = tt_topo_spec_cut(&rest, ',');
         tutti_status st = parse_piece(s, piece, &plain, err);
-        if (st == TUTTI_OK && plain) {
+        if (!st && plain) {
             double rate;
             /* A first entry that is a time, no rate: the default bandwidth stays. */
-            if (field == 0 && tt_parse_rate(piece, &rate, NULL) != TUTTI_OK &&
-                tt_parse_time(piece, &ps, NULL) == TUTTI_OK)
+            if (field == 0 && tt_parse_rate(piece, &rate, NULL) && !tt_parse_time(piece, &ps, NULL))
                 field = 1;
             st = parse_field(s, field++, piece, err);
         }
-        if (st != TUTTI_OK)
+        if (st)
             return st;
     }
     return TUTTI_OK;
@@ -304,7 +303,7 @@ static tutti_status spec_parse(struct tt_spec *s, struct tutti_error *err)
     if (link)
         *link++ = 0;
     tutti_status st = parse_params(s, rest, err);
-    if (st == TUTTI_OK && link)
+    if (!st && link)
         st = parse_link(s, link, err);
     s->link.bw[0] = s->link.bw[1] = s->bw[0];
     return st;
@@ -316,7 +315,7 @@ static tutti_status spec_make(const struct tt_spec *s, const char *text, struct 
 {
     struct tt_topo *t;
     tutti_status st = tt_topo_kind_maker(tt_topo_kind_find(s->kind))->make(s, &t, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     t->ports = s->ports;
     t->gamma = s->gamma;
@@ -328,7 +327,7 @@ static tutti_status spec_make(const struct tt_spec *s, const char *text, struct 
     }
     spec_trim(t->spec);
     st = tt_topo_finish(t, ret, err);
-    if (st != TUTTI_OK)
+    if (st)
         tt_fail_prefix(err, "%s", s->kind);
     return st;
 }
@@ -344,7 +343,7 @@ tutti_status tt_topo_parse(const char *spec, struct tt_topo **ret, struct tutti_
     if (!s.text)
         return tt_fail_memory(err, "spec");
     tutti_status st = spec_parse(&s, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = spec_make(&s, spec, ret, err);
     tt_vec_free(&s.args);
     free(s.text);

@@ -115,9 +115,9 @@ tutti_status tt_topo_link_check(const struct tt_topo *t, const struct tt_link *l
     if (link->a == link->b)
         return tt_fail(err, TUTTI_ERR_RANGE, "vertex %u is joined with itself", link->a);
     tutti_status st = check_bw(link->bw[0], err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_bw(link->bw[1], err);
-    if (st == TUTTI_OK && link->latency_ps > TT_TOPO_MAX_LATENCY_PS)
+    if (!st && link->latency_ps > TT_TOPO_MAX_LATENCY_PS)
         st = tt_fail(err, TUTTI_ERR_RANGE, "latency %llu ps; at most 10 s is allowed",
                      (unsigned long long)link->latency_ps);
     return st;
@@ -136,7 +136,7 @@ static tutti_status check_values(const struct tt_topo *t, struct tutti_error *er
 {
     for (uint32_t i = 0; i < t->nlinks; i++) {
         tutti_status st = tt_topo_link_check(t, &t->links[i], err);
-        if (st != TUTTI_OK) {
+        if (st) {
             tt_fail_prefix(err, "link %u", i);
             return st;
         }
@@ -222,7 +222,7 @@ static tutti_status make_graph(struct tt_topo *t, struct tutti_error *err)
     uint32_t narcs = 2 * t->nlinks;
     uint32_t *tail = tt_alloc(narcs + 1u, sizeof *tail), *head = tt_alloc(narcs + 1u, sizeof *head);
     tutti_status st = tail && head ? TUTTI_OK : tt_fail_memory(err, "adjacency");
-    if (st != TUTTI_OK)
+    if (st)
         goto out;
     for (uint32_t i = 0; i < t->nlinks; i++) {
         tail[2 * i] = head[2 * i + 1] = t->links[i].a;
@@ -232,7 +232,7 @@ static tutti_status make_graph(struct tt_topo *t, struct tutti_error *err)
 out:
     free(tail);
     free(head);
-    return st == TUTTI_OK ? sort_arcs(&t->g, err) : st;
+    return st ? st : sort_arcs(&t->g, err);
 }
 
 /* Switches must be reachable too: all vertices, not only ranks. */
@@ -245,7 +245,7 @@ static tutti_status check_connected(const struct tt_topo *t, struct tutti_error 
         goto out;
     }
     tt_graph_bfs(&t->g, 0, dist, queue);
-    for (uint32_t v = 0; v < t->g.n && st == TUTTI_OK; v++)
+    for (uint32_t v = 0; v < t->g.n && !st; v++)
         if (dist[v] == UINT32_MAX)
             st = fail_lonely(t, v, err);
 out:
@@ -349,17 +349,17 @@ static uint64_t hash_of(const struct tt_topo *t)
 static tutti_status topo_finish(struct tt_topo *t, struct tutti_error *err)
 {
     tutti_status st = check_values(t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_lonely(t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = make_graph(t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_connected(t, err);
-    if (st == TUTTI_OK && t->tree)
+    if (!st && t->tree)
         st = tt_topo_tree_check(t, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_topo_routes_make(t, err);
-    if (st == TUTTI_OK && !t->spec && !(t->spec = tt_strdup(t->kind)))
+    if (!st && !t->spec && !(t->spec = tt_strdup(t->kind)))
         st = tt_fail_memory(err, "topology");
     return st;
 }
@@ -368,7 +368,7 @@ static tutti_status topo_finish(struct tt_topo *t, struct tutti_error *err)
 tutti_status tt_topo_finish(struct tt_topo *t, struct tt_topo **ret, struct tutti_error *err)
 {
     tutti_status st = topo_finish(t, err);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_topo_free(t);
         return st;
     }

@@ -103,7 +103,7 @@ static tutti_status check_leaves(const struct tt_topo *t, uint32_t *vertex, stru
     uint8_t *seen = tt_zalloc(t->ranks, 1);
     if (!seen)
         return tt_fail_memory(err, "hierarchy");
-    for (uint32_t i = 0; i < tree->nnodes && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < tree->nnodes && !st; i++) {
         uint32_t r = tree->rank[i];
         vertex[i] = r;
         if ((tree->count[i] == 0) != (r != UINT32_MAX))
@@ -114,7 +114,7 @@ static tutti_status check_leaves(const struct tt_topo *t, uint32_t *vertex, stru
                          r >= t->ranks ? "does not exist" : "is there twice");
         leaves += r != UINT32_MAX;
     }
-    if (st == TUTTI_OK && leaves != t->ranks)
+    if (!st && leaves != t->ranks)
         st = tt_fail(err, TUTTI_ERR_RANGE, "the tree has %u leaves for %u ranks", leaves, t->ranks);
     free(seen);
     return st;
@@ -128,7 +128,7 @@ static tutti_status check_switches(const struct tt_topo *t, const uint32_t *vert
     uint8_t *seen = tt_zalloc(t->switches + 1u, 1);
     if (!seen)
         return tt_fail_memory(err, "hierarchy");
-    for (uint32_t i = 0; i < t->tree->nnodes && st == TUTTI_OK; i++)
+    for (uint32_t i = 0; i < t->tree->nnodes && !st; i++)
         if (t->tree->count[i] && seen[vertex[i] - t->ranks]++)
             st = tt_fail(err, TUTTI_ERR_RANGE, "switch %u stands for two nodes of the tree",
                          vertex[i] - t->ranks);
@@ -143,9 +143,9 @@ tutti_status tt_topo_tree_check(const struct tt_topo *t, struct tutti_error *err
     if (!vertex)
         return tt_fail_memory(err, "hierarchy");
     tutti_status st = check_leaves(t, vertex, err);
-    for (uint32_t i = t->tree->nnodes; i-- > 1 && st == TUTTI_OK;)
+    for (uint32_t i = t->tree->nnodes; i-- > 1 && !st;)
         st = check_node(t, i, vertex, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_switches(t, vertex, err);
     free(vertex);
     return st;

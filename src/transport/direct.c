@@ -160,8 +160,7 @@ static void introduce(struct tt_direct *d)
 
     card->pid = (uint32_t)getpid();
     card->probe = d->probe;
-    if (d->heap[d->me].base &&
-        tt_shm_region_describe(&d->heap[d->me], &card->heap, NULL) == TUTTI_OK) {
+    if (d->heap[d->me].base && !tt_shm_region_describe(&d->heap[d->me], &card->heap, NULL)) {
         memcpy(d->heap[d->me].base, &d->probe, sizeof d->probe);
         card->heap_base = (uintptr_t)d->heap[d->me].base;
     }

@@ -167,7 +167,7 @@ static void take_links(struct tt_tcp *t)
     while (t->source.take(t->source.ctx, &l)) {
         const struct tt_tcp_peer *p = &t->peer[l.peer];
         bool fits = !p->sockets && !p->ending,
-             stands = fits && l.fd >= 0 && add_socket(t, &l, 0, NULL) == TUTTI_OK;
+             stands = fits && l.fd >= 0 && !add_socket(t, &l, 0, NULL);
         if (!stands && l.fd >= 0)
             tt_fd_close(l.fd);
         if (stands)

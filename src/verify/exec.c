@@ -140,7 +140,7 @@ static tutti_status exec_receive(const struct acting *x, const struct tt_vmsg *m
     const struct tt_vpiece *piece = tt_vec_at(&v->sent, m->piece);
     uint32_t done = 0;
     tutti_status st = TUTTI_OK;
-    while (st == TUTTI_OK && tt_vwalk_next(&w, &r)) {
+    while (!st && tt_vwalk_next(&w, &r)) {
         v->b.len = v->c.len = 0;
         if (!exec_cut(&piece, &done, r.len, &v->a))
             return no_memory(x);
@@ -149,9 +149,9 @@ static tutti_status exec_receive(const struct acting *x, const struct tt_vmsg *m
             continue;
         }
         st = exec_take(x, r.src, r.first, r.len, &v->b);
-        if (st == TUTTI_OK)
+        if (!st)
             st = exec_add(x, v->b.data, v->a.data, r.len, &v->c);
-        if (st == TUTTI_OK)
+        if (!st)
             st = exec_put(x, r.buf, &v->c);
     }
     return st;
@@ -165,16 +165,16 @@ static tutti_status reduce_range(const struct acting *x, const struct tt_vrange 
     const struct tt_span *operand = x->slice.spans + x->op->span + 1;
     v->a.len = 0;
     tutti_status st = exec_take(x, operand[0].src, r->first, r->len, &v->a);
-    for (uint32_t k = 1; st == TUTTI_OK && k + 1 < x->op->nspans; k++) {
+    for (uint32_t k = 1; !st && k + 1 < x->op->nspans; k++) {
         v->b.len = v->c.len = 0;
         st = exec_take(x, operand[k].src, r->first, r->len, &v->b);
-        if (st == TUTTI_OK)
+        if (!st)
             st = exec_add(x, v->a.data, v->b.data, r->len, &v->c);
         struct tt_vec sum = v->c;
         v->c = v->a;
         v->a = sum;
     }
-    return st == TUTTI_OK ? exec_put(x, r->buf, &v->a) : st;
+    return st ? st : exec_put(x, r->buf, &v->a);
 }
 
 /* A copy or a reduction. The operand spans of a reduction are not walked: they have the chunks
@@ -186,14 +186,14 @@ static tutti_status act_locally(const struct acting *x)
     tutti_status st = TUTTI_OK;
     if (x->op->kind == TT_OP_REDUCE)
         w.end = w.span + 1;
-    while (st == TUTTI_OK && tt_vwalk_next(&w, &r)) {
+    while (!st && tt_vwalk_next(&w, &r)) {
         if (x->op->kind == TT_OP_REDUCE) {
             st = reduce_range(x, &r);
             continue;
         }
         x->v->a.len = 0;
         st = exec_take(x, r.src, r.first, r.len, &x->v->a);
-        if (st == TUTTI_OK)
+        if (!st)
             st = exec_put(x, r.buf, &x->v->a);
     }
     return st;
@@ -215,7 +215,7 @@ static tutti_status load_message(struct tt_verifier *v, struct tt_vmsg *m)
     struct tt_vrange r;
     tutti_status st = TUTTI_OK;
     m->piece = v->sent.len;
-    while (st == TUTTI_OK && tt_vwalk_next(&w, &r))
+    while (!st && tt_vwalk_next(&w, &r))
         st = exec_take(&x, r.buf, r.first, r.len, &v->sent);
     return st;
 }
@@ -225,16 +225,16 @@ tutti_status tt_verify_exec_step(struct tt_verifier *v)
     const struct tt_vfront *f = &v->front;
     tutti_status st = TUTTI_OK;
     v->sent.len = 0;
-    for (size_t i = 0; i < v->msgs.len && st == TUTTI_OK; i++)
+    for (size_t i = 0; i < v->msgs.len && !st; i++)
         st = load_message(v, tt_vec_at(&v->msgs, i));
-    for (uint32_t k = 0; k < f->n && st == TUTTI_OK; k++) {
+    for (uint32_t k = 0; k < f->n && !st; k++) {
         const struct tt_vactive *a = &f->active[k];
         const uint32_t *msg = (const uint32_t *)v->recv_msg.data + a->recv_base;
-        for (uint32_t i = a->recvs; i < a->locals && st == TUTTI_OK; i++) {
+        for (uint32_t i = a->recvs; i < a->locals && !st; i++) {
             struct acting x = acting(v, a->rank, i);
             st = exec_receive(&x, tt_vec_at(&v->msgs, msg[i - a->recvs]));
         }
-        for (uint32_t i = a->locals; i < a->end && st == TUTTI_OK; i++) {
+        for (uint32_t i = a->locals; i < a->end && !st; i++) {
             struct acting x = acting(v, a->rank, i);
             st = act_locally(&x);
         }

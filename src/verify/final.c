@@ -36,7 +36,7 @@ static tutti_status expect_at_owners(struct tt_verifier *v)
 {
     const struct tt_shape *s = v->shape;
     tutti_status st = TUTTI_OK;
-    for (uint32_t c = 0, n; c < s->chunks && st == TUTTI_OK; c += n) {
+    for (uint32_t c = 0, n; c < s->chunks && !st; c += n) {
         n = owned_together(v, c);
         st = expect_full(v, tt_sched_shape_owner(s, c), tt_vfold_number(&v->fold, c), n);
     }
@@ -59,7 +59,7 @@ tutti_status tt_verify_final(struct tt_verifier *v, uint64_t *ret_comparisons)
         return expect_full(v, s->root, 0, s->chunks);
     default:
         *ret_comparisons = (uint64_t)s->chunks * s->ranks;
-        for (uint32_t r = 0; r < s->ranks && st == TUTTI_OK; r++)
+        for (uint32_t r = 0; r < s->ranks && !st; r++)
             st = expect_full(v, r, 0, s->chunks);
         return st;
     }

@@ -222,18 +222,18 @@ static tutti_status compare_chunks(struct tt_verifier *v)
 tutti_status tt_verify_match_step(struct tt_verifier *v, const struct tt_vfront *f)
 {
     tutti_status st = list_sends(v, f);
-    if (st == TUTTI_OK)
+    if (!st)
         st = deal(v, f);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     v->expected.len = v->recv_msg.len = 0;
     if (!tt_vec_push(&v->expected, NULL, f->recvs) || !tt_vec_push(&v->recv_msg, NULL, f->recvs))
         return tt_fail_memory(v->err, "messages");
     const uint32_t *end = v->inbox_end.data;
-    for (uint32_t k = 0; k < f->n && st == TUTTI_OK; k++) {
+    for (uint32_t k = 0; k < f->n && !st; k++) {
         uint32_t begin = k ? end[k - 1] : 0;
         st =
             match_join(v, &f->active[k], (struct tt_vkeyed *)v->inbox.data + begin, end[k] - begin);
     }
-    return st == TUTTI_OK ? compare_chunks(v) : st;
+    return st ? st : compare_chunks(v);
 }

@@ -222,7 +222,7 @@ tutti_status tt_verify_symmetry(struct tt_verifier *v)
     zero.parts.elem = w.parts.elem = sizeof(struct part);
     zero.start.elem = sizeof(size_t);
     bool ok = symmetry_look(&zero, v->sched, 0) && list_all_parts(&zero);
-    for (uint32_t r = 1; r < v->shape->ranks && ok && st == TUTTI_OK; r++) {
+    for (uint32_t r = 1; r < v->shape->ranks && ok && !st; r++) {
         ok = symmetry_look(&w, v->sched, r);
         if (ok)
             st = symmetry_compare(v, &zero, &w);

@@ -131,15 +131,15 @@ tutti_status tt_verify_tale_make(struct tt_verifier *v, uint32_t chunk, uint32_t
     t.moves.elem = sizeof(struct tt_vmove);
     t.carried.elem = sizeof(uint32_t);
     tutti_status st = tt_verify_front_init(&f, v->sched, v->err);
-    while (st == TUTTI_OK && !t.failed && tt_verify_front_next(&f) && f.step <= last_step) {
+    while (!st && !t.failed && tt_verify_front_next(&f) && f.step <= last_step) {
         st = tt_verify_match_step(v, &f);
-        if (st == TUTTI_OK)
+        if (!st)
             tell_step(&t, v, &f);
     }
-    if (st == TUTTI_OK && t.failed)
+    if (!st && t.failed)
         st = tt_fail_memory(v->err, "tracing a chunk");
     tt_verify_front_free(&f);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = t;
     else
         tt_verify_tale_free(&t);

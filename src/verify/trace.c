@@ -268,7 +268,7 @@ tutti_status tt_verify_trace(struct tt_verifier *v, uint32_t chunk, uint32_t ran
     struct tt_vtale tale;
     tutti_status st =
         tt_verify_tale_make(v, chunk, op < sl.nops ? sl.ops[op].step : UINT32_MAX, &tale);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct play p = {
         .tale = &tale, .shape = v->shape, .value = tt_alloc(tale.spots.len, sizeof *p.value)};

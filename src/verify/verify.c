@@ -40,7 +40,7 @@ static tutti_status check_form(struct tt_verifier *v)
     struct tt_sched_flaw where = {0};
     struct tutti_error why = {0};
     tutti_status st = tt_sched_check(v->sched, &where, &why);
-    if (st == TUTTI_OK)
+    if (!st)
         return TUTTI_OK;
     v->result->header = st == TUTTI_ERR_INCORRECT && where.header;
     if (st == TUTTI_ERR_INCORRECT)
@@ -123,11 +123,11 @@ static tutti_status run_steps(struct tt_verifier *v, const struct tt_verify_opti
 {
     uint64_t done = 0, told = 0;
     tutti_status st = tt_verify_front_init(&v->front, v->sched, v->err);
-    while (st == TUTTI_OK && tt_verify_front_next(&v->front)) {
+    while (!st && tt_verify_front_next(&v->front)) {
         st = tt_verify_match_step(v, &v->front);
-        if (st == TUTTI_OK)
+        if (!st)
             st = tt_verify_wait_step(v);
-        if (st == TUTTI_OK)
+        if (!st)
             st = tt_verify_exec_step(v);
         for (uint32_t k = 0; k < v->front.n; k++)
             done += v->front.active[k].end - v->front.active[k].begin;
@@ -141,15 +141,15 @@ static tutti_status verify_prove(struct tt_verifier *v, const struct tt_verify_o
     uint64_t comparisons = 0;
     v->result->method = choose_method(v->shape, o);
     tutti_status st = check_form(v);
-    if (st == TUTTI_OK)
+    if (!st)
         st = verify_begin(v);
-    if (st == TUTTI_OK)
+    if (!st)
         st = init_domain(v, o);
-    if (st == TUTTI_OK)
+    if (!st)
         st = run_steps(v, o);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_verify_final(v, &comparisons);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_verify_symmetry(v);
     /* The bound holds for a schedule that passed: each comparison may have passed by accident. */
     if (v->result->method == TT_VERIFY_FINGERPRINT)
@@ -169,7 +169,7 @@ tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options 
                        struct tt_verify_result *ret, struct tutti_error *err)
 {
     tutti_status st = check_whole(s, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     struct tt_verify_result result = {
         .ok = true, .ranks = s->shape.ranks, .ops = s->nops, .messages = count_messages(s)};
@@ -178,7 +178,7 @@ tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options 
     st = verify_prove(&v, o);
     verifier_free(&v);
     /* A fault is a result; only the inability to judge is a failure. */
-    if (st != TUTTI_OK && st != TUTTI_ERR_INCORRECT)
+    if (st && st != TUTTI_ERR_INCORRECT)
         return st;
     *ret = result;
     return TUTTI_OK;

@@ -137,7 +137,7 @@ static tutti_status rank_waits(struct tt_verifier *v, const struct tt_vactive *a
     for (size_t i = 0; i < v->reads.len; i++) {
         const struct use *r = tt_vec_at(&v->reads, i);
         size_t j = first_meeting(writes, v->writes.len, r);
-        for (; st == TUTTI_OK && j < v->writes.len && writes[j].buf == r->buf &&
+        for (; !st && j < v->writes.len && writes[j].buf == r->buf &&
                writes[j].first < r->first + r->len;
              j++)
             if (writes[j].op > r->op)
@@ -156,7 +156,7 @@ static tutti_status channel_waits(struct tt_verifier *v)
     const uint32_t *end = v->inbox_end.data;
     tutti_status st = TUTTI_OK;
     for (uint32_t k = 0, i = 0; k < v->front.n; k++)
-        for (uint32_t begin = i; i < end[k] && st == TUTTI_OK; i++)
+        for (uint32_t begin = i; i < end[k] && !st; i++)
             if (i > begin && inbox[i].key == inbox[i - 1].key)
                 st = add_edge(v, (struct edge){inbox[i - 1].item, inbox[i].item, TT_VNO_CHUNK});
     return st;
@@ -291,14 +291,14 @@ tutti_status tt_verify_wait_step(struct tt_verifier *v)
     tutti_status st = TUTTI_OK;
     uint32_t msg = 0;
     v->edges.len = 0;
-    for (uint32_t k = 0; k < f->n && st == TUTTI_OK; k++) {
+    for (uint32_t k = 0; k < f->n && !st; k++) {
         const struct tt_vactive *a = &f->active[k];
         if (a->locals > a->recvs && a->locals - a->begin > 1)
             st = rank_waits(v, a, msg);
         msg += a->recvs - a->begin;
     }
-    if (st != TUTTI_OK || v->edges.len == 0)
+    if (st || v->edges.len == 0)
         return st;
     st = channel_waits(v);
-    return st == TUTTI_OK ? find_circle(v) : st;
+    return st ? st : find_circle(v);
 }

@@ -97,11 +97,11 @@ static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const s
             "groups of different sizes cut the vector into %llu pieces; at most %d are accepted",
             (unsigned long long)n, (int)TT_FLEX_MAX_CELLS);
     tutti_status st = cells_alloc(&all[v], (uint32_t)n, true, err);
-    for (uint32_t k = 0; k < node->count && st == TUTTI_OK; k++) {
+    for (uint32_t k = 0; k < node->count && !st; k++) {
         child[k].lower = tt_alloc((size_t)n, sizeof *child[k].lower);
         st = child[k].lower ? TUTTI_OK : tt_fail_memory(err, "cells");
     }
-    for (uint32_t k = 0; k < node->count && st == TUTTI_OK; k++) {
+    for (uint32_t k = 0; k < node->count && !st; k++) {
         double share = t->node[node->first + k].share;
         for (uint32_t i = 0; keeps(&t->node[node->first + k]) && i < o->n; i++, cell++) {
             set_cell(&all[v], child, node->count, cell, k,
@@ -111,7 +111,7 @@ static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const s
         begin += share;
     }
     /* shares add up to 1 only within rounding */
-    if (st == TUTTI_OK)
+    if (!st)
         all[v].end[n - 1] = 1;
     return st;
 }
@@ -125,14 +125,14 @@ static tutti_status make_node(const struct tt_flex_tree *t, uint32_t v, struct t
     tutti_status st;
     if (node->count == 0) {
         st = cells_alloc(&all[v], 1, false, err);
-        if (st == TUTTI_OK) {
+        if (!st) {
             all[v].end[0] = 1;
             all[v].rep[0] = node->rank;
         }
         return st;
     }
     st = overlay_make(&all[node->first], node->count, &o, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = cells_join(t, v, &o, all, err);
     tt_vec_free(&o.end);
     tt_vec_free(&o.index);
@@ -145,9 +145,9 @@ tutti_status tt_flex_cells_make(const struct tt_flex_tree *t, struct tt_flex_cel
 {
     struct tt_flex_cells *all = tt_zalloc(t->nnodes, sizeof *all);
     tutti_status st = all ? TUTTI_OK : tt_fail_memory(why, "cells");
-    for (uint32_t v = t->nnodes; v-- > 0 && st == TUTTI_OK;)
+    for (uint32_t v = t->nnodes; v-- > 0 && !st;)
         st = make_node(t, v, all, why);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = all;
     else
         tt_flex_cells_free(t, all);

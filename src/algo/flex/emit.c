@@ -234,7 +234,7 @@ void tt_flex_emit(struct tt_flex_plan *p, struct tt_builder *b)
     l.by_src = p->run.data;
     l.by_dst = sorted;
     l.sums = p->sum.data;
-    for (uint32_t r = 0; r < b->shape.ranks && b->status == TUTTI_OK; r++)
+    for (uint32_t r = 0; r < b->shape.ranks && !b->status; r++)
         list_rank(&l, r);
     tt_vec_free(&l.spans);
     free(sorted);

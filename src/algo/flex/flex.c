@@ -165,17 +165,17 @@ static tutti_status plan_make(const struct tt_algo_args *a, struct tt_flex_plan 
 {
     struct tt_flex_plan p = {.blocks = 1, .scatter = a->problem.coll == TUTTI_REDUCE_SCATTER};
     tutti_status st = tt_flex_tree_make(a->topo, &p.tree, why);
-    if (st == TUTTI_OK && p.tree.node[0].height > MAX_HEIGHT)
+    if (!st && p.tree.node[0].height > MAX_HEIGHT)
         st = tt_fail(why, TUTTI_ERR_REFUSED, "the hierarchy has %u levels; at most %d are followed",
                      p.tree.node[0].height, (int)MAX_HEIGHT);
-    if (st == TUTTI_OK) {
+    if (!st) {
         set_phases(a, &p);
         p.blocks = phases_apart(a) && p.tree.node[0].height > 1 ? 2 : 1;
         st = tt_flex_cells_make(&p.tree, &p.cells, why);
     }
-    if (st == TUTTI_OK)
+    if (!st)
         st = check_size(&p, why);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret = p;
     else
         plan_free(&p);
@@ -191,7 +191,7 @@ static tutti_status flex_probe(const struct tt_algo_args *a, struct tutti_error 
         return tt_fail(why, TUTTI_ERR_REFUSED, "%u ranks are too many to list together: at most %d",
                        a->problem.ranks, (int)MAX_RANKS);
     tutti_status st = plan_make(a, &p, why);
-    if (st == TUTTI_OK)
+    if (!st)
         plan_free(&p);
     return st;
 }
@@ -216,7 +216,7 @@ static tutti_status set_weights(const struct tt_flex_plan *p, struct tt_shape *s
 {
     uint32_t n = p->cells[0].n, *one = NULL;
     tutti_status st = tt_flex_weights(&p->cells[0], &one, err);
-    if (st != TUTTI_OK || !one)
+    if (st || !one)
         return st;
     s->weights = tt_resize(one, (size_t)n * p->blocks, sizeof *one);
     if (!s->weights) {
@@ -255,12 +255,12 @@ static tutti_status flex_shape(const struct tt_algo_args *a, struct tt_shape *s,
     if (a->problem.ranks == 1)
         return TUTTI_OK;
     tutti_status st = plan_make(a, &p, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     s->chunks = p.cells[0].n * p.blocks;
     s->nbufs = flex_buffers(&p, s->coll);
     st = set_weights(&p, s, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = set_owners(&p, s, err);
     plan_free(&p);
     return st;
@@ -276,10 +276,10 @@ static void flex_build(const struct tt_algo_args *a, struct tt_synthesis *y, str
         return;
     }
     b->status = plan_make(a, &p, &b->err);
-    if (b->status != TUTTI_OK)
+    if (b->status)
         return;
     b->status = tt_flex_runs_make(&p, &b->err);
-    if (b->status == TUTTI_OK)
+    if (!b->status)
         tt_flex_emit(&p, b);
     plan_free(&p);
 }
@@ -289,7 +289,7 @@ static uint64_t estimate_ops(const struct tt_algo_args *a)
 {
     struct tt_flex_plan p;
     uint64_t work = 4;
-    if (a->problem.ranks == 1 || plan_make(a, &p, NULL) != TUTTI_OK)
+    if (a->problem.ranks == 1 || plan_make(a, &p, NULL))
         return work;
     work += 4 * (uint64_t)p.cells[0].n * p.blocks * p.tree.nnodes / a->problem.ranks;
     plan_free(&p);

@@ -198,7 +198,7 @@ static tutti_status list_below(struct tt_flex_plan *p, uint32_t v, const uint32_
         list_group(&g);
         st = g.nomem ? tt_fail_memory(err, "messages") : TUTTI_OK;
     }
-    for (uint32_t k = 0; k < p->tree.node[v].count && st == TUTTI_OK; k++)
+    for (uint32_t k = 0; k < p->tree.node[v].count && !st; k++)
         if (p->tree.node[p->tree.node[v].first + k].count)
             st = list_below(p, p->tree.node[v].first + k, at, base, err);
     free(at);

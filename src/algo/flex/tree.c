@@ -56,14 +56,14 @@ static tutti_status raw_from_tree(const struct tt_topo *t, struct raw *r, struct
     const struct tt_tree *tree = t->tree;
     tutti_status st = raw_alloc(tree->nnodes, r, err);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < tree->nnodes && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < tree->nnodes && !st; i++) {
         r->start[i] = n;
         r->rank[i] = tree->rank[i];
         r->bw[i] = i ? link_rate(&t->links[tree->uplink[i]]) : (double)INFINITY;
         for (uint32_t k = 0; k < tree->count[i]; k++)
             r->child[n++] = tree->first[i] + k;
     }
-    if (st == TUTTI_OK)
+    if (!st)
         r->start[tree->nnodes] = n;
     return st;
 }
@@ -140,9 +140,9 @@ static tutti_status raw_from_graph(const struct tt_topo *t, struct raw *r, struc
     tutti_status st = raw_alloc(n, r, err);
     if (!up || !queue)
         st = tt_fail_memory(err, "hierarchy");
-    else if (st == TUTTI_OK && tree_walk(t, 0, up, queue) < n)
+    else if (!st && tree_walk(t, 0, up, queue) < n)
         st = no_hierarchy(t, err);
-    if (st != TUTTI_OK)
+    if (st)
         goto out;
     r->root = middle(t, n, up, queue);
     (void)tree_walk(t, r->root, up, queue);
@@ -232,7 +232,7 @@ static tutti_status collapse(const struct raw *r, struct tt_flex_tree *ret, stru
     struct tt_flex_tree t = {.node = tt_zalloc(r->n, sizeof *t.node)};
     tutti_status st =
         leaves && queue && parent && t.node ? TUTTI_OK : tt_fail_memory(err, "hierarchy");
-    if (st == TUTTI_OK) {
+    if (!st) {
         count_leaves(r, leaves, queue, parent);
         tree_number(r, leaves, queue, &t);
         *ret = t;
@@ -254,7 +254,7 @@ tutti_status tt_flex_tree_make(const struct tt_topo *t, struct tt_flex_tree *ret
         st = raw_from_tree(t, &r, why);
     else
         st = counts_as_tree(t) ? raw_from_graph(t, &r, why) : no_hierarchy(t, why);
-    if (st == TUTTI_OK)
+    if (!st)
         st = collapse(&r, ret, why);
     raw_free(&r);
     return st;

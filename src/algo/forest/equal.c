@@ -78,7 +78,7 @@ static tutti_status lay(struct tt_forest_packer *k, uint32_t i, bool again, doub
         tt_forest_load(&k->net, old, -1, k->load);
     set_lengths(k, steep);
     tutti_status st = tt_forest_packer_ask(k, &q, &fresh, &cost, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     fresh.weight = fresh.copies = 1;
     tt_forest_load(&k->net, &fresh, 1, k->load);
@@ -104,15 +104,15 @@ tutti_status tt_forest_lay(struct tt_forest_packer *k, uint32_t trees, struct tu
     uint64_t each = tt_forest_packer_query_work(k, k->kind == TT_FOREST_BOTH ? 2 : 1);
     tutti_status st = TUTTI_OK;
     memset(k->load, 0, k->net.nres * sizeof *k->load);
-    for (uint32_t i = 0; i < trees && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < trees && !st; i++) {
         double top = tt_forest_packer_busiest(k, k->load);
         tt_forest_packer_spend(k, each);
         st = lay(k, i, false, top > 0 ? GENTLE / top : 0, err);
     }
-    for (uint32_t round = 0; round < TT_FOREST_ROUNDS && st == TUTTI_OK; round++) {
+    for (uint32_t round = 0; round < TT_FOREST_ROUNDS && !st; round++) {
         double steep = GENTLE + (double)(STEEPEST - GENTLE) * round / (TT_FOREST_ROUNDS - 1);
         double top = tt_forest_packer_busiest(k, k->load);
-        for (uint32_t i = 0; i < trees && st == TUTTI_OK && tt_forest_packer_spend(k, each); i++)
+        for (uint32_t i = 0; i < trees && !st && tt_forest_packer_spend(k, each); i++)
             st = lay(k, i, true, steep / top, err);
     }
     return st;
@@ -140,11 +140,10 @@ tutti_status tt_forest_equal_rooted(struct tt_forest_packer *k, uint32_t most,
     struct tt_vec best = {.elem = sizeof(struct tt_forest_pair)};
     double best_rate = 0;
     tutti_status st = TUTTI_OK;
-    for (uint32_t n = 1; n <= most && n <= 8 && st == TUTTI_OK; n++) {
+    for (uint32_t n = 1; n <= most && n <= 8 && !st; n++) {
         k->per_root = n;
         st = tt_forest_lay(k, n * k->net.t->ranks, err);
-        double rate =
-            st == TUTTI_OK ? n * k->net.t->ranks / tt_forest_packer_busiest(k, k->load) : 0;
+        double rate = st ? 0 : n * k->net.t->ranks / tt_forest_packer_busiest(k, k->load);
         keep_better(k, rate, best_rate * CLEARLY, &best, &best_rate);
     }
     k->pairs = best;
@@ -189,8 +188,7 @@ static tutti_status tighten(struct tt_forest_packer *k, uint32_t n, struct tutti
 {
     double top = least_top(k, n, 0);
     tutti_status st = TUTTI_OK;
-    for (int i = 0;
-         i < TIGHTENED && st == TUTTI_OK && top < tt_forest_packer_busiest(k, k->load) * (1 - 1e-9);
+    for (int i = 0; i < TIGHTENED && !st && top < tt_forest_packer_busiest(k, k->load) * (1 - 1e-9);
          i++) {
         uint64_t share = k->work / 8, left = share, excess = 0;
         set_limits(k, top);
@@ -208,13 +206,13 @@ static tutti_status try_equal(struct tt_forest_packer *k, uint32_t n, uint32_t t
 {
     uint32_t different = n < trees ? n : trees;
     tutti_status st = tt_forest_lay(k, different, err);
-    for (uint32_t i = 0; i < n - different && st == TUTTI_OK; i++)
+    for (uint32_t i = 0; i < n - different && !st; i++)
         tt_forest_packer_pair(k, i)->weight = tt_forest_packer_pair(k, i)->copies = 2;
     tt_forest_packer_reload(k);
-    if (st == TUTTI_OK)
+    if (!st)
         st = tighten(k, n, err);
-    keep_better(k, st == TUTTI_OK ? n / tt_forest_packer_busiest(k, k->load) : 0,
-                *best_rate * CLEARLY, best, best_rate);
+    keep_better(k, !st ? n / tt_forest_packer_busiest(k, k->load) : 0, *best_rate * CLEARLY, best,
+                best_rate);
     return st;
 }
 
@@ -227,22 +225,22 @@ static tutti_status try_stars(struct tt_forest_packer *k, struct tt_vec *best, d
     double need = k->dual * (1 - ALLOWED[0]);
     tutti_status st = TUTTI_OK;
     memset(k->load, 0, k->net.nres * sizeof *k->load);
-    for (uint32_t r = 0; r < p && st == TUTTI_OK; r++) {
+    for (uint32_t r = 0; r < p && !st; r++) {
         struct tt_forest_pair star = {.weight = 1, .copies = 1};
         double top = tt_forest_packer_busiest(k, k->load);
         tt_forest_packer_spend(k, tt_forest_packer_query_work(k, 1));
         set_lengths(k, top > 0 ? GENTLE / top : 0);
         st = tt_forest_star(&k->net, r, k->length, &star.down, err);
-        if (st == TUTTI_OK && star.down.nedges == 0)
+        if (!st && star.down.nedges == 0)
             break;
-        if (st == TUTTI_OK && !tt_vec_push(&k->pairs, &star, 1)) {
+        if (!st && !tt_vec_push(&k->pairs, &star, 1)) {
             tt_forest_pair_free(&star);
             st = tt_fail_memory(err, "trees");
         }
-        if (st == TUTTI_OK)
+        if (!st)
             tt_forest_load(&k->net, &star, 1, k->load);
     }
-    bool all = st == TUTTI_OK && k->pairs.len == p;
+    bool all = !st && k->pairs.len == p;
     keep_better(k, all ? p / tt_forest_packer_busiest(k, k->load) : 0, need, best, best_rate);
     return st;
 }
@@ -276,7 +274,7 @@ tutti_status tt_forest_equal(struct tt_forest_packer *k, uint32_t trees, struct 
     tutti_status st = TUTTI_OK;
     if (k->net.even && p <= trees && best->len == 0)
         st = try_stars(k, best, best_rate, err);
-    for (size_t pass = 0; pass < countof(ALLOWED) && st == TUTTI_OK; pass++) {
+    for (size_t pass = 0; pass < countof(ALLOWED) && !st; pass++) {
         double part = 1 - ALLOWED[pass];
         for (uint32_t i = 0; i < most + p / 2 + 1 && tries < TRIES; i++) {
             uint32_t n = equal_number(i, p);
@@ -286,7 +284,7 @@ tutti_status tt_forest_equal(struct tt_forest_packer *k, uint32_t trees, struct 
                 continue;
             ns[tries++] = n;
             st = try_equal(k, n, trees, best, best_rate, err);
-            if (st != TUTTI_OK)
+            if (st)
                 return st;
         }
     }

@@ -96,7 +96,7 @@ static void forest_build(const struct tt_algo_args *a, struct tt_synthesis *y, s
     }
     b->status = tt_forest_make(a->topo, tt_forest_kind_of(a->problem.coll), tt_forest_trees(a),
                                &packing, &b->err);
-    if (b->status != TUTTI_OK)
+    if (b->status)
         return;
     y->report = (struct tt_algo_report){.rate = packing.rate, .dual_rate = packing.dual_rate};
     if (take_weights(&packing, &b->shape))

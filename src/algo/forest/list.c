@@ -188,7 +188,7 @@ static void list_declare(struct lister *l, const struct message *m, uint32_t *ow
     uint32_t n = 0;
     tutti_status st =
         tt_topo_route(l->t, m->src, m->dst, own, tt_topo_max_route(l->t), &n, &l->b->err);
-    if (st != TUTTI_OK)
+    if (st)
         l->b->status = st;
     else if (n != m->nlinks || memcmp(own, m->links, n * sizeof *own) != 0)
         tt_sched_build_route(l->b, m->src, m->dst, m->channel, m->links, m->nlinks);
@@ -202,7 +202,7 @@ static void number_channels(struct lister *l)
     if (!own)
         l->b->status = tt_fail_memory(&l->b->err, "routes");
     qsort(m, l->messages.len, sizeof *m, by_ends);
-    for (size_t i = 0; i < l->messages.len && l->b->status == TUTTI_OK; i++) {
+    for (size_t i = 0; i < l->messages.len && !l->b->status; i++) {
         if (i > 0 && m[i - 1].src == m[i].src && m[i - 1].dst == m[i].dst)
             m[i].channel = (uint16_t)(m[i - 1].channel + 1);
         list_declare(l, &m[i], own);
@@ -327,7 +327,7 @@ static void list_ranks(struct lister *l, const struct event *e, struct state *s,
                        struct tt_span *spans)
 {
     size_t total = 2 * l->messages.len, i = 0;
-    for (uint32_t r = 0; r < l->t->ranks && l->b->status == TUTTI_OK; r++) {
+    for (uint32_t r = 0; r < l->t->ranks && !l->b->status; r++) {
         uint32_t last = 0;
         tt_sched_build_rank(l->b, r);
         while (i < total && e[i].rank == r) {
@@ -422,9 +422,9 @@ void tt_forest_list(const struct tt_forest_packing *p, const struct tt_algo_args
             ok = push_pair(&l, &p->pairs[i], p->even, chunk++);
     if (!ok)
         b->status = tt_fail_memory(&b->err, "forest");
-    if (b->status == TUTTI_OK)
+    if (!b->status)
         number_channels(&l);
-    if (b->status == TUTTI_OK)
+    if (!b->status)
         list_all(&l);
     lister_close(&l);
 }

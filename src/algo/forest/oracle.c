@@ -509,7 +509,7 @@ static tutti_status arborescence(const struct tt_forest_net *n, uint32_t root, b
     charge_others(n, root, inward, charge);
     tutti_status st = tt_graph_arborescence(p, root, n->w->charged, inward, parent, err);
     double sum = 0;
-    for (uint32_t v = 0; v < p && st == TUTTI_OK; v++)
+    for (uint32_t v = 0; v < p && !st; v++)
         if (v != root)
             sum += inward ? d[(size_t)v * p + parent[v]] : d[(size_t)parent[v] * p + v];
     *ret_cost = sum;
@@ -548,14 +548,14 @@ static tutti_status best_root(const struct tt_forest_net *n, const struct tt_for
     tutti_status st = TUTTI_OK;
     cheapest_rank(n, q->length, &charge);
     charge *= q->shallow;
-    for (uint32_t i = 0; i < q->roots && st == TUTTI_OK; i++) {
+    for (uint32_t i = 0; i < q->roots && !st; i++) {
         uint32_t r = (uint32_t)((q->root + (uint64_t)i * p / q->roots) % p);
         double up = 0, down = 0;
         if (q->kind != TT_FOREST_DOWN)
             st = arborescence(n, r, true, charge, now, &up, err);
-        if (st == TUTTI_OK && q->kind != TT_FOREST_UP)
+        if (!st && q->kind != TT_FOREST_UP)
             st = arborescence(n, r, false, charge, now + p, &down, err);
-        if (st != TUTTI_OK || up + down >= least)
+        if (st || up + down >= least)
             continue;
         least = up + down;
         *ret_root = r;
@@ -580,12 +580,12 @@ tutti_status tt_forest_cheapest(const struct tt_forest_net *n, const struct tt_f
     } else {
         all_distances(n, q->length);
         st = best_root(n, q, &root, ret_cost, err);
-        if (st == TUTTI_OK && ret && q->kind != TT_FOREST_DOWN)
+        if (!st && ret && q->kind != TT_FOREST_DOWN)
             st = take_tree(n, root, true, n->w->parent + 2 * (size_t)p, &pair.up, err);
-        if (st == TUTTI_OK && ret && q->kind != TT_FOREST_UP)
+        if (!st && ret && q->kind != TT_FOREST_UP)
             st = take_tree(n, root, false, n->w->parent + 3 * (size_t)p, &pair.down, err);
     }
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_forest_pair_free(&pair);
         return st;
     }

@@ -90,7 +90,7 @@ tutti_status tt_forest_packer_ask(struct tt_forest_packer *k, const struct tt_fo
 {
     tutti_status st = tt_forest_cheapest(&k->net, q, ret, ret_cost, err);
     double sum = 0;
-    if (st != TUTTI_OK || k->kind != TT_FOREST_BOTH || q->shallow > 0 ||
+    if (st || k->kind != TT_FOREST_BOTH || q->shallow > 0 ||
         (!k->net.even && q->roots < k->net.t->ranks))
         return st;
     for (uint32_t e = 0; e < k->net.nres; e++)
@@ -150,7 +150,7 @@ static tutti_status generate(struct tt_forest_packer *k, struct tt_forest_lp *lp
     double cost, reduced = 1;
     smooth(k, lp, *pull);
     tutti_status st = tt_forest_packer_ask(k, &q, &fresh, &cost, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     memset(k->load, 0, k->net.nres * sizeof *k->load);
     tt_forest_load(&k->net, &fresh, 1, k->load);
@@ -179,12 +179,12 @@ static tutti_status pack_improve(struct tt_forest_packer *k, struct tt_forest_lp
     bool more = true;
     tutti_status st = TUTTI_OK;
     tt_forest_lp_solve(lp, &k->work);
-    while (more && st == TUTTI_OK &&
+    while (more && !st &&
            tt_forest_packer_spend(k, tt_forest_packer_query_work(k, k->net.t->ranks))) {
         if (tt_forest_lp_weights(lp, weight) * (1 + CLOSE) >= k->dual)
             break;
         st = generate(k, lp, &pull, &more, err);
-        if (st == TUTTI_OK && !tt_forest_lp_solve(lp, &k->work))
+        if (!st && !tt_forest_lp_solve(lp, &k->work))
             more = false;
     }
     return st;
@@ -217,13 +217,13 @@ static tutti_status pack_solve(struct tt_forest_packer *k, bool more, double *re
     struct tt_forest_lp *lp = tt_forest_lp_make(k->net.nres, most);
     double *weight = tt_zalloc(most, sizeof *weight);
     tutti_status st = lp && weight ? TUTTI_OK : tt_fail_memory(err, "weights of trees");
-    for (size_t i = 0; i < k->pairs.len && st == TUTTI_OK; i++)
+    for (size_t i = 0; i < k->pairs.len && !st; i++)
         add_column(k, lp, tt_forest_packer_pair(k, i));
-    if (st == TUTTI_OK && more)
+    if (!st && more)
         st = pack_improve(k, lp, weight, err);
-    else if (st == TUTTI_OK)
+    else if (!st)
         tt_forest_lp_solve(lp, &k->work);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret_rate = take_weights(k, lp, weight);
     tt_forest_lp_free(lp);
     free(weight);
@@ -237,7 +237,7 @@ static tutti_status pack_weigh(struct tt_forest_packer *k, uint32_t trees, doubl
     size_t used = SIZE_MAX;
     tutti_status st = pack_solve(k, true, ret_rate, err);
     k->work += PRUNING; /* the packing must shrink to `trees` trees; these programs are small */
-    while (st == TUTTI_OK) {
+    while (!st) {
         keep_heaviest(k, used);
         used = k->pairs.len;
         if (used <= trees)
@@ -271,7 +271,7 @@ static tutti_status first_bounds(struct tt_forest_packer *k, struct tutti_error 
     const struct tt_topo *t = k->net.t;
     double cost, top = tt_forest_packer_busiest(k, k->load);
     tutti_status st = TUTTI_OK;
-    for (int way = 0; way < 3 && st == TUTTI_OK; way++) {
+    for (int way = 0; way < 3 && !st; way++) {
         for (uint32_t e = 0; e < k->net.nres; e++)
             k->length[e] = way == 0 ? 1 : way == 1 ? k->load[e] >= 0.99 * top * k->net.cap[e] : 0;
         for (uint32_t i = 0; way == 2 && i < t->nlinks; i++)
@@ -297,26 +297,26 @@ static tutti_status pack_pairs(struct tt_forest_packer *k, uint32_t trees, struc
     struct tt_vec uneven = {.elem = sizeof(struct tt_forest_pair)}, equal = uneven, none = uneven;
     double rate = 0, equal_rate = 0;
     tutti_status st = tt_forest_lay(k, trees, err);
-    if (st == TUTTI_OK)
+    if (!st)
         st = first_bounds(k, err);
     uneven = k->pairs;
     k->pairs = none;
     uint64_t later = k->work / 2;
     k->work -= later;
-    if (st == TUTTI_OK)
+    if (!st)
         st = tt_forest_equal(k, trees, &equal, &equal_rate, err);
     k->work += later;
-    if (st == TUTTI_OK && equal_rate < ENOUGH * k->dual) {
+    if (!st && equal_rate < ENOUGH * k->dual) {
         double before = k->dual;
         use_pairs(k, &uneven);
         st = pack_weigh(k, trees, &rate, err);
         make_copies(k);
         uneven = k->pairs;
         k->pairs = none;
-        if (st == TUTTI_OK && k->dual < before * CLOSER && equal_rate < PREFERRED * rate)
+        if (!st && k->dual < before * CLOSER && equal_rate < PREFERRED * rate)
             st = tt_forest_equal(k, trees, &equal, &equal_rate, err);
     }
-    bool even_out = st == TUTTI_OK && equal_rate >= rate * PREFERRED;
+    bool even_out = !st && equal_rate >= rate * PREFERRED;
     k->pairs = even_out ? equal : uneven;
     tt_forest_packer_free_pairs(even_out ? &uneven : &equal);
     return st;
@@ -367,7 +367,7 @@ static tutti_status packer_open(struct tt_forest_packer *k, const struct tt_topo
 {
     tutti_status st =
         tt_forest_net_open(t, k->kind == TT_FOREST_BOTH && tt_forest_is_even(t), &k->net, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     size_t n = (size_t)k->net.nres + 1;
     k->load = tt_zalloc(n, sizeof *k->load);
@@ -449,13 +449,13 @@ tutti_status tt_forest_make(const struct tt_topo *t, enum tt_pack_kind kind, uin
                                  .pairs = {.elem = sizeof(struct tt_forest_pair)},
                                  .dual = 1e300};
     tutti_status st = packer_open(&k, t, err);
-    if (st == TUTTI_OK) {
+    if (!st) {
         k.work = allowance(&k, trees);
         st = kind == TT_FOREST_BOTH
                  ? pack_pairs(&k, trees, err)
                  : tt_forest_equal_rooted(&k, tt_forest_per_root(trees, t->ranks), err);
     }
-    if (st == TUTTI_OK) {
+    if (!st) {
         round_weights(&k);
         for (size_t i = 0; i < k.pairs.len && turned; i++)
             turn_round(tt_forest_packer_pair(&k, i));

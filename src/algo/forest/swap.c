@@ -284,8 +284,7 @@ static tutti_status swap_run(struct swapper *s, uint64_t *work, struct tutti_err
              least = s->excess, waited = 0;
     struct tt_vec links = {.elem = sizeof(uint32_t)};
     tutti_status st = TUTTI_OK;
-    for (; s->excess > 0 && *work > 0 && waited < PATIENCE + 16 * (uint64_t)s->net->nres &&
-           st == TUTTI_OK;
+    for (; s->excess > 0 && *work > 0 && waited < PATIENCE + 16 * (uint64_t)s->net->nres && !st;
          waited++) {
         uint32_t r = pick_resource(s);
         struct place at;
@@ -318,9 +317,9 @@ tutti_status tt_forest_swap(const struct tt_forest_net *n, struct tt_forest_pair
     }
     for (size_t i = 0; i < npairs && ok; i++)
         ok = swap_tidy(&pairs[i].up) && swap_tidy(&pairs[i].down);
-    if (st == TUTTI_OK && !ok)
+    if (!st && !ok)
         st = tt_fail_memory(err, "trees");
-    if (st == TUTTI_OK)
+    if (!st)
         *ret_excess = s.excess;
     free(s.load);
     free(s.length);

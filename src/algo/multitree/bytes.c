@@ -234,7 +234,7 @@ tutti_status tt_multitree_get(const struct tt_topo *t, const struct tt_multitree
     if (tt_multitree_decode(t, o, &m->known, ret))
         return TUTTI_OK;
     tutti_status st = tt_multitree_make(t, o, ret, err);
-    if (st == TUTTI_OK && m->name[0])
+    if (!st && m->name[0])
         /* without memory the trees are grown again next time */
         (void)tt_multitree_encode(t, o, ret, &m->found);
     return st;

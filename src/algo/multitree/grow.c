@@ -54,7 +54,7 @@ static tutti_status open_grower(const struct tt_multitree_net *n, struct grower 
                          .edges.elem = sizeof(struct tt_multitree_edge),
                          .links.elem = sizeof(uint32_t)};
     tutti_status st = tt_multitree_step_open(n, &g->step, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     g->trees = tt_zalloc(n->ranks, sizeof *g->trees);
     g->store = tt_alloc((size_t)n->ranks * n->ranks, sizeof *g->store);
@@ -243,7 +243,7 @@ static tutti_status grow_step(struct grower *g, uint32_t number,
         more = go_on(g, o, any, last);
         if (number == 0 && o->paper_order && g->order[0] == 0) {
             tutti_status st = sort_as_published(g, err);
-            if (st != TUTTI_OK)
+            if (st)
                 return st;
         }
     }
@@ -276,11 +276,11 @@ tutti_status tt_multitree_grow(const struct tt_multitree_net *n,
     uint32_t steps = 0;
     assert(n->ranks > 0 && n->ranks <= TT_MULTITREE_RANKS);
     tutti_status st = open_grower(n, &g, err);
-    while (st == TUTTI_OK && g.complete < g.ranks && grown)
+    while (!st && g.complete < g.ranks && grown)
         st = grow_step(&g, steps++, o, &grown, err);
-    if (st == TUTTI_OK && grown)
+    if (!st && grown)
         st = grow_finish(&g, steps, ret, err);
-    if (st == TUTTI_OK)
+    if (!st)
         *ret_stuck = !grown;
     close_grower(&g);
     return st;
@@ -327,7 +327,7 @@ static tutti_status grow_better(const struct tt_multitree_net *n,
     struct tt_multitree_trees f = {0};
     bool stuck = true;
     tutti_status st = tt_multitree_grow(n, o, &f, &stuck, err);
-    if (st == TUTTI_OK && !stuck && (p->base == 0 || better(&f, base, &p->forest, p->base))) {
+    if (!st && !stuck && (p->base == 0 || better(&f, base, &p->forest, p->base))) {
         tt_multitree_free(&p->forest);
         *p = (struct pick){f, base};
         return st;
@@ -344,12 +344,11 @@ static tutti_status try_base(const struct tt_topo *t, const struct tt_multitree_
 {
     struct tt_multitree_net n;
     tutti_status st = tt_multitree_net_make(t, o, base, &n, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     st = grow_better(&n, o, base, p, err);
     n.once = t->switches > 1 && !o->paper_ending;
-    if (st == TUTTI_OK && n.once &&
-        (p->base < base || p->base > base || p->forest.steps > least_steps(&n)))
+    if (!st && n.once && (p->base < base || p->base > base || p->forest.steps > least_steps(&n)))
         st = grow_better(&n, o, base, p, err);
     tt_multitree_net_free(&n);
     return st;
@@ -362,9 +361,9 @@ tutti_status tt_multitree_make(const struct tt_topo *t, const struct tt_multitre
     size_t n = t->nlinks ? tt_multitree_bases(t, bases) : 1;
     struct pick best = {0};
     tutti_status st = TUTTI_OK;
-    for (size_t i = 0; i < n && st == TUTTI_OK; i++)
+    for (size_t i = 0; i < n && !st; i++)
         st = try_base(t, o, bases[i], &best, err);
-    if (st != TUTTI_OK) {
+    if (st) {
         tt_multitree_free(&best.forest);
         return st;
     }

@@ -136,7 +136,7 @@ static tutti_status get_forests(const struct tt_algo_args *a, struct tt_synthesi
     bool sums = tt_sched_coll_reduces(a->problem.coll),
          hands = tt_algo_coll_gathers(a->problem.coll);
     tutti_status st = TUTTI_OK;
-    for (int phase = 0; phase < 2 && st == TUTTI_OK; phase++) {
+    for (int phase = 0; phase < 2 && !st; phase++) {
         struct tt_multitree_options o = forest_options(a, phase == TT_MULTITREE_SUM);
         if (grows(a, phase))
             st = tt_multitree_get(a->topo, &o, &y->memo[phase], &m->own[phase], err);
@@ -152,14 +152,14 @@ static tutti_status open_trees(const struct tt_algo_args *a, struct tt_synthesis
 {
     *m = (struct tt_multitree){.t = a->topo};
     tutti_status st = get_forests(a, y, m, err);
-    for (int phase = 0; phase < 2 && st == TUTTI_OK; phase++) {
+    for (int phase = 0; phase < 2 && !st; phase++) {
         const struct tt_multitree_trees *f = m->forest[phase];
         if (!f)
             continue;
         m->channel[phase] = tt_zalloc((size_t)f->nedges + 1, sizeof(uint16_t));
         st = m->channel[phase] ? make_lists(f, true, &m->down[phase], err)
                                : tt_fail_memory(err, "channels");
-        if (st == TUTTI_OK)
+        if (!st)
             st = make_lists(f, false, &m->up[phase], err);
     }
     return st;
@@ -360,7 +360,7 @@ static void list_ranks(const struct tt_multitree *m, bool scatter, struct tt_bui
     if (!l.tree || !spans)
         b->status = tt_fail_memory(&b->err, "multitree");
     tt_sched_build_reserve(b, ops, ops);
-    for (uint32_t r = 0; r < n && b->status == TUTTI_OK; r++) {
+    for (uint32_t r = 0; r < n && !b->status; r++) {
         tt_sched_build_rank(b, r);
         l.rank = r;
         if (m->forest[TT_MULTITREE_SUM])
@@ -382,11 +382,11 @@ static void multitree_build(const struct tt_algo_args *a, struct tt_synthesis *y
         return;
     }
     tutti_status st = open_trees(a, y, &m, &b->err);
-    if (st == TUTTI_OK)
+    if (!st)
         tt_multitree_routes(&m, b);
     else
         b->status = st;
-    if (b->status == TUTTI_OK)
+    if (!b->status)
         list_ranks(&m, a->problem.coll == TUTTI_REDUCE_SCATTER, b);
     close_trees(&m);
 }

@@ -102,7 +102,7 @@ static void routes_declare(const struct tt_multitree *m, uint32_t rank, const st
 {
     uint32_t n = 0;
     tutti_status st = tt_topo_route(m->t, rank, w->peer, own, tt_topo_max_route(m->t), &n, &b->err);
-    if (st != TUTTI_OK)
+    if (st)
         b->status = st;
     else if (n != w->n || memcmp(own, w->at, n * sizeof *own) != 0)
         tt_sched_build_route(b, rank, w->peer, (uint16_t)channel, w->at, w->n);
@@ -114,7 +114,7 @@ static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way 
 {
     uint32_t channel = 0;
     qsort(ways, n, sizeof *ways, by_way);
-    for (size_t i = 0; i < n && b->status == TUTTI_OK; i++) {
+    for (size_t i = 0; i < n && !b->status; i++) {
         bool same = i > 0 && by_way(&ways[i - 1], &ways[i]) == 0;
         if (!same)
             channel = i > 0 && ways[i - 1].peer == ways[i].peer ? channel + 1 : 0;
@@ -134,7 +134,7 @@ void tt_multitree_routes(struct tt_multitree *m, struct tt_builder *b)
     uint32_t *own = tt_alloc((size_t)tt_topo_max_route(m->t) + 1, sizeof *own);
     if (!own)
         b->status = tt_fail_memory(&b->err, "routes");
-    for (uint32_t r = 0; several_ways(m->t) && r < m->t->ranks && b->status == TUTTI_OK; r++) {
+    for (uint32_t r = 0; several_ways(m->t) && r < m->t->ranks && !b->status; r++) {
         size_t messages;
         uint64_t links = links_sent(m, r, &messages);
         struct way *ways = tt_alloc(messages + 1, sizeof *ways);

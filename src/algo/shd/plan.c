@@ -160,7 +160,7 @@ static tutti_status make_order(const struct tt_algo_args *a, const struct tt_shd
     if (first != 'a')
         return TUTTI_OK;
     tutti_status st = plan_weigh(a->topo, h, d, weight, err);
-    if (st == TUTTI_OK)
+    if (!st)
         sort_steps(d, weight);
     return st;
 }

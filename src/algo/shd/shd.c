@@ -325,7 +325,7 @@ static void shd_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_bui
     w.ag = tt_algo_coll_gathers(a->problem.coll);
     w.acc = w.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
     tutti_status st = tt_shd_make(a, &w.h, &b->err);
-    if (st != TUTTI_OK) {
+    if (st) {
         b->status = st;
         return;
     }
@@ -352,7 +352,7 @@ static tutti_status shd_shape(const struct tt_algo_args *a, struct tt_shape *s,
 {
     struct tt_shd h;
     tutti_status st = tt_shd_make(a, &h, err);
-    if (st != TUTTI_OK)
+    if (st)
         return st;
     s->chunks = h.parts * h.ranks;
     s->nbufs = s->coll == TUTTI_REDUCE_SCATTER ? TT_BUF_SCRATCH + 1 : TT_BUF_SCRATCH;
@@ -366,7 +366,7 @@ static uint64_t shd_ops(const struct tt_algo_args *a)
 {
     struct tt_shd h;
     uint64_t ops = 2, ranges = 0;
-    if (tt_shd_make(a, &h, NULL) != TUTTI_OK)
+    if (tt_shd_make(a, &h, NULL))
         return 1;
     for (uint32_t i = 0; i < h.ndims; i++) {
         const struct tt_shd_dim *d = &h.dim[i];
