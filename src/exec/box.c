@@ -90,6 +90,7 @@ static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
                 continue;
             t.ref = word[1] + done * x->p->elem_bytes;
             done += elems;
+            assert(done <= (word[0] & ~TT_XDIVIDE));
             if (done == (word[0] & ~TT_XDIVIDE)) {
                 done = 0;
                 word += 2;
@@ -184,6 +185,7 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
         .base = x->layout.part_in ? TT_XBASE_RUNS : TT_XBASE_IN,
         .n = (uint32_t)taken.len,
         .taken = taken.data};
+    assert(p->box->mine <= p->box->bytes && p->box->bytes <= most);
     if (p->box->mine < p->box->bytes && !(p->box->padded = tt_zalloc(p->box->bytes, 1)))
         return tt_fail_memory(x->err, "box");
     return TUTTI_OK;
@@ -221,6 +223,7 @@ static void box_put(struct tt_engine *e, struct tt_program *p)
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
+    assert(p->box && x->boxes && p->state == TT_XRUNNING);
     p->box_next = NULL;
     if (p->box->row)
         p->box->row->round = p->box->row->segment = 0; /* the last run may have failed */
@@ -242,6 +245,7 @@ static void box_use(struct tt_program *p, const void *const *all)
     const struct tt_xbox *b = p->box;
     for (uint32_t i = 0; i < b->n; i++) {
         const struct tt_xboxed *t = &b->taken[i];
+        assert(t->from + t->bytes <= b->bytes && (t->hold == TT_XNO || t->hold < p->nholds));
         const char *from = (const char *)all[t->rank] + t->from;
         if (t->hold != TT_XNO)
             p->box_from[t->hold] = from;
@@ -258,6 +262,7 @@ static void box_use(struct tt_program *p, const void *const *all)
 static void box_finish(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
+    assert(x->box_first == p);
     x->box_first = p->box_next;
     p->state = TT_XDONE;
     tt_exec_leave(e, p);

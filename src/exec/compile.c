@@ -101,6 +101,7 @@ static tutti_status compile_reserve(struct tt_xcompile *x, uint64_t bytes, uint6
     if (__builtin_add_overflow(at, bytes, &end) || end > TT_XREF_OFFSET - 64)
         return tt_fail(x->err, TUTTI_ERR_LIMIT,
                        "the operations need more than 2^48 bytes of memory");
+    assert(at % 64 == 0);
     *ret_at = at;
     x->own_bytes = (end + 63) / 64 * 64;
     return TUTTI_OK;
@@ -160,6 +161,7 @@ static uint64_t ref_of(const struct tt_xcompile *x, uint32_t buf, uint32_t chunk
     bool part = buf == TT_BUF_IN ? l->part_in : l->part_out;
     if (at == TT_XNOWHERE)
         return at;
+    assert(!part || l->run[chunk] < l->runs.len);
     uint64_t base = part               ? TT_XBASE_RUNS + l->run[chunk]
                     : buf == TT_BUF_IN ? TT_XBASE_IN
                                        : TT_XBASE_OUT;
@@ -192,6 +194,7 @@ static tutti_status add_chunk(struct tt_xcompile *x, uint32_t i, uint32_t k, uin
     const struct tt_span *s = &x->slice.spans[op->span + k];
     struct tt_xop *o = &x->p->ops[i];
     bool divide = divides(x, i, s, chunk);
+    assert(chunk < x->shape->chunks);
     frag[0] = tt_xlayout_elems(&x->layout, chunk);
     if (frag[0] == 0)
         return TUTTI_OK;
@@ -273,6 +276,7 @@ static tutti_status compile_fragments(struct tt_xcompile *x)
 uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment)
 {
     const uint64_t *word = p->code + op->code;
+    assert(segment < p->segments);
     uint64_t elems = 0;
     if (p->segments == 1)
         return op->elems * p->elem_bytes;

@@ -20,6 +20,7 @@
  *
  * What a context knows about a member is made when it is first needed: a rank that never talks to
  * another keeps a NULL pointer for it. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm
  * */
 static struct tt_xpeer *make_peer(struct tt_context *x, uint32_t rank)
 {
+    assert(rank < x->n && !x->peers[rank]);
     struct tt_xpeer *pe = tt_zalloc(1, sizeof *pe);
     if (!pe)
         return NULL;
@@ -71,6 +73,7 @@ struct tt_xpeer *tt_exec_context_peer(struct tt_context *x, uint32_t rank)
 
 struct tt_xpeer *tt_exec_context_sender(struct tt_context *x, uint32_t world)
 {
+    assert(world < x->engine->size);
     return tt_exec_context_peer(x, x->group_of ? x->group_of[world] : world);
 }
 
@@ -100,6 +103,7 @@ tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_progr
 static tutti_status context_say(struct tt_xpeer *pe, uint8_t word)
 {
     struct tt_context *x = pe->context;
+    assert(pe->met || word == TT_XDUE_HELLO || word == TT_XDUE_BYE);
     struct tt_tag tag = {.fingerprint = x->fingerprint,
                          .request = x->seq,
                          .comm = pe->comm,
@@ -165,6 +169,7 @@ static void free_context(struct tt_context *x)
  * points to its peers. */
 static void forget_closed(struct tt_context *x)
 {
+    assert(x->closing && x->nrunning == 0 && !x->stashed);
     for (uint32_t r = 0; r < x->n; r++)
         if (x->peers[r] && x->peers[r]->due_listed)
             return;
@@ -178,6 +183,7 @@ bool tt_exec_context_pay(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_xpeer **at = &e->due, *pe = *at; pe; pe = *at) {
+        assert(pe->due_listed);
         if (!say_due(pe)) {
             at = &pe->due_next;
             continue;
@@ -323,6 +329,7 @@ static bool name_members(struct tt_context *x, const struct tt_context_config *c
 /* The next number of the place. The one that equals TT_XCOMM_NONE is skipped. */
 static uint16_t number_of(struct tt_engine *e, uint32_t place, uint64_t key)
 {
+    assert(place < e->ncontexts && !e->contexts[place]);
     uint8_t generation = key ? e->generations[place]++ % GENERATIONS : 0;
     if (place == PLACES - 1 && generation == GENERATIONS - 1) /* TT_XCOMM_NONE */
         generation = e->generations[place]++ % GENERATIONS;
@@ -343,6 +350,7 @@ tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_c
         free(x);
         return tt_fail_memory(err, "communicator");
     }
+    assert(c->rank < c->n && c->n <= e->size);
     x->engine = e;
     x->key = c->key;
     x->n = c->n;
@@ -383,6 +391,7 @@ void tt_exec_context_close(struct tt_context *x)
     if (!x)
         return;
     assert(x->nrunning == 0);
+    assert(!x->box_first || x->engine->failed);
     tt_exec_letter_drop(x);
     tt_direct_boxes_close(x->boxes);
     x->boxes = NULL;
@@ -406,6 +415,7 @@ void tt_exec_context_free_all(struct tt_engine *e)
  * counted. The first fault ends the loop. */
 void tt_exec_context_gone(struct tt_engine *e, uint32_t world, int error)
 {
+    assert(world < e->size && error >= 0);
     e->gone[world] = error + 1;
     for (uint32_t i = 0; i < e->ncontexts && !e->failed; i++) {
         struct tt_context *x = e->contexts[i];

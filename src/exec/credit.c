@@ -41,6 +41,7 @@ void tt_exec_hear(struct tt_xpeer *pe, uint32_t seq)
         const struct tt_xpromise *first = &pe->promises[pe->promise_head & pe->promise_mask];
         if (tt_xlater(first->seq, seq))
             break;
+        assert(first->end >= pe->known);
         pe->known = first->end;
         pe->promise_head++;
     }
@@ -59,6 +60,7 @@ static bool make_room(struct tt_xpeer *pe)
              count = pe->promise_tail - pe->promise_head;
     if (count < n)
         return true;
+    assert((n & (n - 1)) == 0 && count == n);
     struct tt_xpromise *larger = tt_alloc(n ? 2 * n : FIRST, sizeof *larger);
     if (!larger)
         return false;
@@ -108,13 +110,14 @@ void tt_exec_credit_start(struct tt_program *p)
     }
 }
 
-/* The subtraction is of free-running counters: l->spent is never before pe->known for a request
- * that the peer has not started. */
+/* What a request has spent is never before `known` while the peer has not started it. */
 bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost)
 {
     const struct tt_xpeer *pe = l->pe;
-    return pe->met &&
-           (has_started(pe, l->program->seq) || l->spent + cost - pe->known <= e->budget);
+    if (!pe->met || has_started(pe, l->program->seq))
+        return pe->met;
+    assert(l->spent >= pe->known);
+    return l->spent + cost - pe->known <= e->budget;
 }
 
 /* Any piece of a request tells its receiver that the request has been started here. */
@@ -131,6 +134,7 @@ void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {
         struct tt_xpeer *pe = p->links[i].pe;
+        assert(pe->told <= pe->due);
         if (pe->due - pe->told >= e->quarter && !(pe->due_words & TT_XDUE_STARTED))
             tt_exec_context_owe(pe, TT_XDUE_STARTED);
     }

@@ -14,6 +14,7 @@
  *
  * Threads: none of its own and no locks. The caller sees to it that one thread at a time uses an
  * engine. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -97,6 +98,7 @@ void tt_exec_engine_free(struct tt_engine *e)
         return;
     if (e->direct && e->transport->ops->watch)
         e->transport->ops->watch(e->transport, NULL, NULL);
+    assert(e->nrunning == 0);
     tt_exec_context_free_all(e);
     tt_exec_stash_free(e);
     tt_vec_free(&e->hellos);
@@ -129,8 +131,10 @@ struct tt_program *tt_exec_find(const struct tt_context *x, uint32_t seq)
 /* Free slots are a stack: entry max_requests - 1 - nrunning is its top. */
 static void engine_enter(struct tt_engine *e, struct tt_program *p)
 {
+    assert(e->nrunning < e->max_requests && !tt_exec_find(p->context, p->seq));
     struct tt_program **bucket = &e->buckets[bucket_of(p->context, p->seq)];
     p->slot = e->free_slots[e->max_requests - 1 - e->nrunning++];
+    assert(!e->slots[p->slot]);
     e->slots[p->slot] = p;
     p->chain = *bucket;
     *bucket = p;
@@ -141,8 +145,9 @@ static void engine_enter(struct tt_engine *e, struct tt_program *p)
 void tt_exec_leave(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_program **at = &e->buckets[bucket_of(p->context, p->seq)];
-    while (*at != p)
-        at = &(*at)->chain;
+    assert(e->slots[p->slot] == p && p->context->nrunning > 0 && e->links_running >= p->nlinks);
+    for (; *at != p; at = &(*at)->chain)
+        assert(*at);
     *at = p->chain;
     e->slots[p->slot] = NULL;
     e->free_slots[e->max_requests - 1 - --e->nrunning] = p->slot;
@@ -173,6 +178,7 @@ static void fail_all(struct tt_engine *e, const struct tt_exec_engine_fault *f)
         p->state = TT_XFAILED;
         tt_exec_leave(e, p);
     }
+    assert(e->nrunning == 0);
     tt_exec_letter_fail_all(e);
 }
 
@@ -322,6 +328,7 @@ static tutti_status connect_links(struct tt_context *x, struct tt_program *p,
 /* Copies the initial states. The work list begins with the tasks that can run at once. */
 static void reset(struct tt_program *p)
 {
+    assert(p->nfirst[p->mode] <= p->ntasks && (p->mode == 0 || p->inplace));
     memcpy(p->tasks, p->fresh[p->mode], p->ntasks * sizeof *p->tasks);
     memcpy(p->work, p->first[p->mode], p->nfirst[p->mode] * sizeof *p->work);
     memset(p->pieces, TT_XMISSING, (size_t)p->npieces);
@@ -343,6 +350,7 @@ static void reset(struct tt_program *p)
  * request. */
 static void engine_launch(struct tt_engine *e, struct tt_program *p)
 {
+    assert(p->state == TT_XRUNNING && p->context->any && p->context->seq == p->seq);
     engine_enter(e, p);
     tt_exec_stats_start(e, p);
     if (p->box) {

@@ -17,6 +17,7 @@
  *
  * Invariant: places are elements and never overlap. Without struct tt_blocks they depend on shape,
  * count and block_counts only, so all ranks agree about lengths. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -191,6 +192,7 @@ static tutti_status cut_blocks(const struct tt_program_config *c, struct tt_xlay
         uint64_t at = all[r] ? layout_share(c->block_counts[r], before[r], all[r]) : 0;
         before[r] += weight_of(s, k);
         uint64_t end = all[r] ? layout_share(c->block_counts[r], before[r], all[r]) : 0;
+        assert(before[r] <= all[r] && at <= end && end <= c->block_counts[r]);
         whole[k] = begin[r] + at;
         l->sum[k + 1] = l->sum[k] + (end - at);
     }
@@ -229,6 +231,7 @@ static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l,
 static void place_all_to_all(const struct tt_program_config *c, struct tt_xlayout *l)
 {
     uint32_t p = c->sched->shape.ranks, me = c->rank;
+    assert(l->chunks == p * p);
     uint64_t in = 0, out = 0;
     l->even = true;
     for (uint32_t i = 0; i < p; i++) {
@@ -262,6 +265,7 @@ static tutti_status place_part(const struct tt_program_config *c, struct tt_xlay
                 return tt_fail_memory(err, "own part");
         }
         l->run[k] = (uint32_t)l->runs.len - 1;
+        assert(l->runs.len > 0 && whole[k] >= run.whole);
         part[k] = whole[k] - run.whole;
         packed += tt_xlayout_elems(l, k);
         end = whole[k] + tt_xlayout_elems(l, k);

@@ -50,6 +50,8 @@ static void letter_enlist(struct tt_engine *e, struct tt_letter *l)
 /* Ends a letter in any state. It belongs to the caller again. */
 static void letter_finish(struct tt_engine *e, struct tt_letter *l, enum state how)
 {
+    assert(l->state != DONE && l->state != FAILED && (l->before || e->letters == l));
+    assert(l->id == TT_XNO || (l->id < e->nids && e->by_id[l->id] == l));
     if (l->before)
         l->before->after = l->after;
     else
@@ -82,6 +84,7 @@ static bool more_ids(struct tt_engine *e)
  * ids before that are mostly in use. */
 static bool give_id(struct tt_engine *e, struct tt_letter *l)
 {
+    assert(l->id == TT_XNO);
     uint32_t i = 0, at = e->next_id;
     while (i < e->nids && e->by_id[(at + i) % e->nids])
         i++;
@@ -92,6 +95,7 @@ static bool give_id(struct tt_engine *e, struct tt_letter *l)
         i = 0;
     }
     l->id = (at + i) % e->nids;
+    assert(!e->by_id[l->id]);
     e->by_id[l->id] = l;
     e->next_id = l->id + 1;
     return true;
@@ -132,6 +136,7 @@ static tutti_status send_envelope(struct tt_letter *l)
 {
     struct tt_xpeer *pe = l->pe;
     uint32_t cost = tt_xcost(l->bytes);
+    assert(l->sends && l->state == ASKED);
     bool whole = l->bytes <= TT_INLINE_MAX && pe->letters_out + cost <= LETTERS;
     struct tt_tag tag = {.fingerprint = l->bytes,
                          .message = l->tag,
@@ -160,6 +165,7 @@ static tutti_status send_envelope(struct tt_letter *l)
  * carry. An empty letter needs no BODY and is done. */
 static tutti_status send_go(struct tt_letter *l)
 {
+    assert(!l->sends && l->state == MOVING && l->id != TT_XNO);
     const struct tt_tag tag = {
         .request = l->other, .message = l->id, .comm = l->pe->comm, .channel = TT_XCH_GO};
     tutti_status st = tt_exec_send_control(l->pe, &tag, NULL, 0);
@@ -183,6 +189,7 @@ static void settle_body(struct tt_letter *l)
  * copied by the transport and get no SENT event. */
 static tutti_status send_body(struct tt_letter *l)
 {
+    assert(l->sends && l->state == MOVING && l->id != TT_XNO);
     while (l->done < l->bytes) {
         uint64_t left = l->bytes - l->done, bytes = left < PIECE ? left : PIECE;
         const struct tt_tag tag = {.request = l->other,
@@ -209,6 +216,7 @@ static bool letter_flush(struct tt_xpeer *pe)
 {
     while (pe->mail && pe->met) {
         struct tt_letter *l = pe->mail, *behind = l->behind;
+        assert(l->next != NOTHING && l->pe == pe);
         tutti_status st = l->next == ENVELOPE ? send_envelope(l)
                           : l->next == GO     ? send_go(l)
                                               : send_body(l);
@@ -228,6 +236,7 @@ static void letter_queue(struct tt_letter *l, enum next what)
 {
     struct tt_xpeer *pe = l->pe;
     struct tt_engine *e = l->context->engine;
+    assert(l->next == NOTHING && what != NOTHING);
     l->next = (uint8_t)what;
     l->behind = NULL;
     if (pe->mail)
@@ -248,6 +257,7 @@ bool tt_exec_letter_deliver(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_xpeer **at = &e->mail, *pe = *at; pe && !e->failed; pe = *at) {
+        assert(pe->mail_listed);
         const struct tt_letter *first = pe->mail;
         bool all = letter_flush(pe);
         if (e->failed)
@@ -318,6 +328,7 @@ static void note_taken(struct tt_xpeer *pe, uint64_t bytes)
 /* The bytes of a short letter are in their place. */
 static void take_short(struct tt_letter *l)
 {
+    assert(!l->sends && l->got <= l->bytes);
     l->pe->stats.bytes_in += l->got;
     note_taken(l->pe, l->got);
     letter_finish(l->context->engine, l, DONE);
@@ -344,6 +355,7 @@ static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer
 static void unpost(struct tt_letter *l, struct tt_letter *before)
 {
     struct tt_context *x = l->context;
+    assert(l->state == POSTED && (before ? before->behind == l : x->posted == l));
     if (before)
         before->behind = l->behind;
     else
@@ -548,6 +560,7 @@ tutti_status tt_exec_letter_prepare(struct tt_context *x, uint32_t peer, struct 
 
 void tt_exec_letter_forget(struct tt_context *x)
 {
+    assert(x->engine->prepared > 0);
     x->engine->prepared--;
 }
 

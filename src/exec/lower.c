@@ -19,6 +19,7 @@
  * or not the peer works in place.
  *
  * Invariant: an operation that is marked gives the same result without its mark. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "exec/exec_int.h"
@@ -39,6 +40,7 @@ static const struct tt_span *single_span(const struct tt_xcompile *x, uint32_t o
 /* Can the memory of the message's peer be reached? */
 static bool is_local(const struct tt_xcompile *x, uint32_t op)
 {
+    assert(x->p->ops[op].link < x->p->nlinks);
     return x->p->links[x->p->ops[op].link].place != TT_NO_PLACE;
 }
 
@@ -102,6 +104,7 @@ static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operan
 {
     struct tt_program *p = x->p;
     const struct tt_op *op = &x->slice.ops[i];
+    assert(op->kind == TT_OP_REDUCE && op->nspans > 1 && p->ops[i].holds == TT_XNO);
     uint32_t *hold = tt_vec_push(holds, NULL, op->nspans - 1);
     if (!hold)
         return false;
@@ -251,6 +254,7 @@ static void find_results(struct tt_xcompile *x, uint32_t i)
         if (recv == TT_XNO)
             continue;
         p->ops[recv].answer = s;
+        assert(send->offer == TT_XNO);
         send->offer = p->noffers;
         p->noffers += p->segments;
     }

@@ -11,6 +11,7 @@
  *     message 1 of lane (1, 0) is op 7
  *
  * Only arriving messages have lanes; sends keep their own number in the operation. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "exec/exec_int.h"
@@ -66,6 +67,7 @@ static uint32_t find_link(const struct tt_program *p, uint32_t peer)
         else
             hi = mid;
     }
+    assert(p->nlinks > 0 && p->links[lo].peer == peer);
     return lo;
 }
 
@@ -92,8 +94,10 @@ static bool make_links(const struct tt_xcompile *x, const struct tt_vec *message
     uint32_t *peers = tt_alloc(messages->len, sizeof *peers);
     if (!peers)
         return messages->len == 0;
-    for (size_t i = 0; i < messages->len; i++)
+    for (size_t i = 0; i < messages->len; i++) {
+        assert(m[i].peer < x->shape->ranks && m[i].peer != x->config->rank);
         peers[i] = m[i].peer;
+    }
     qsort(peers, messages->len, sizeof *peers, by_number);
     p->links = tt_zalloc(messages->len, sizeof *p->links);
     for (size_t i = 0; p->links && i < messages->len; i++)
@@ -117,6 +121,7 @@ static uint32_t slot_of(const struct tt_program *p, uint32_t peer, uint32_t chan
 /* The table is at most half full, so that the probing ends. An entry with n == 0 is free. */
 static void add_lane(struct tt_program *p, const struct tt_xlane *lane)
 {
+    assert(lane->n > 0 && lane->link < p->nlinks);
     uint32_t i = slot_of(p, lane->peer, lane->channel);
     while (p->lanes[i].n)
         i = (i + 1) & p->lane_mask;
@@ -174,6 +179,7 @@ tutti_status tt_exec_messages(struct tt_xcompile *x)
 /* Credit of a segment's pieces: all but the last have full length. */
 static uint64_t cost_of(uint64_t bytes, uint32_t pieces)
 {
+    assert(pieces > 0 && bytes >= (uint64_t)(pieces - 1) * TT_XPIECE);
     uint64_t last = bytes - (uint64_t)(pieces - 1) * TT_XPIECE;
     return (uint64_t)(pieces - 1) * tt_xcost(TT_XPIECE) + tt_xcost(last);
 }

@@ -62,8 +62,10 @@ static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct
 {
     struct tt_program *p = x->p;
     const struct tt_edge *e = edges->data;
-    for (size_t i = 0; i < edges->len; i++)
+    for (size_t i = 0; i < edges->len; i++) {
+        assert(e[i].from < e[i].to && e[i].to < p->nops);
         tasks[(size_t)e[i].to * p->segments].waits++;
+    }
     for (uint32_t i = 0; i < p->nops; i++)
         for (uint32_t k = 0; k < p->segments; k++) {
             size_t t = (size_t)i * p->segments + k;
@@ -202,6 +204,7 @@ static tutti_status bind_sizes(struct tt_xcompile *x)
 static tutti_status make_own(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
+    assert(x->own_bytes % 64 == 0); /* as aligned_alloc wants it */
     p->own_bytes = x->own_bytes ? (size_t)x->own_bytes : 64;
     p->own_mapped = p->own_bytes >= MAP_FROM;
     p->own = p->own_mapped ? tt_exec_map(p->own_bytes) : aligned_alloc(64, p->own_bytes);
@@ -271,6 +274,7 @@ tutti_status tt_exec_program_make(const struct tt_program_config *c, struct tt_p
     if (c->user)
         p->user = *c->user;
     p->elem_bytes = tt_sched_dtype_bytes(c->dtype);
+    assert(p->elem_bytes && (p->elem_bytes & (p->elem_bytes - 1)) == 0);
     p->elem_shift = (uint32_t)__builtin_ctz(p->elem_bytes);
     p->divisor = c->redop == TUTTI_AVG && !c->user ? x.shape->ranks : 1;
     st = program_compile(&x);

@@ -13,6 +13,7 @@
  *
  * After a fault nothing is used any more: events are given back, and the peer of a mismatch is
  * told. */
+#include <assert.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
@@ -192,6 +193,7 @@ bool tt_exec_retry_deferred(struct tt_engine *e)
         else if (!(pe ? progress_receive(pe, &ev) : tt_exec_stash_discard(e, &ev)))
             e->deferred[kept++] = ev;
     }
+    assert(e->ndeferred == n); /* what is tried again defers nothing itself */
     e->ndeferred = kept;
     return kept < n;
 }
@@ -200,6 +202,7 @@ bool tt_exec_retry_deferred(struct tt_engine *e)
 static void report_mismatch(struct tt_engine *e)
 {
     struct tt_xpeer *pe = tt_exec_context_sender(e->report, e->fault.peer);
+    assert(pe && e->failed && e->fault.kind == TT_FAULT_MISMATCH);
     struct tt_tag tag = {.fingerprint = e->fault.mine,
                          .request = e->fault.seq,
                          .comm = pe->comm,
@@ -248,6 +251,7 @@ bool tt_exec_engine_progress(struct tt_engine *e)
     if (boxed && !e->boxing)
         return true;
     size_t n = e->transport->ops->poll(e->transport, e->events, TT_XEVENTS);
+    assert(n <= TT_XEVENTS);
     for (size_t i = 0; i < n; i++)
         handle(e, &e->events[i]);
     bool any = boxed || n > 0;

@@ -71,6 +71,7 @@ static bool locate(const struct tt_xpeer *pe, struct tt_program *p, const struct
                            .piece = op->piece + (uint64_t)segment * op->npieces + piece,
                            .land = landing(p, op, segment, piece),
                            .walk = tt_xwalk_piece(p, op, segment, piece)};
+    assert(lane->link < p->nlinks && ret->piece < p->npieces);
     ret->state = &p->pieces[ret->piece];
     return form_of(ev) != TT_XFORM_BYTES || tt_xwalk_bytes(&ret->walk) == ev->bytes;
 }
@@ -85,6 +86,7 @@ static bool is_ready(const struct tt_program *p, const struct target *t)
 static bool receive_put(struct tt_program *p, const struct target *t, const void *data,
                         uint32_t bytes)
 {
+    assert(p->tasks[t->task].left > 0 && *t->state != TT_XTAKEN);
     if (is_ready(p, t)) {
         tt_exec_consume(p, t->op, &t->walk, data);
         *t->state = TT_XTAKEN;
@@ -102,6 +104,7 @@ static bool receive_put(struct tt_program *p, const struct target *t, const void
 static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t,
                     uint64_t bytes, bool complete)
 {
+    assert(t->link->in_left > 0);
     t->link->in_left--;
     tt_exec_stats_arrived(e, t->link, (uint32_t)bytes);
     if (e->record)
@@ -139,6 +142,7 @@ static bool receive_fits(struct tt_xpeer *pe, struct tt_program *p, const struct
 static bool receive_hold(struct tt_engine *e, struct tt_program *p, const struct target *t,
                          const struct tt_xkept *k)
 {
+    assert(*t->state == TT_XMISSING && t->op->held_by != TT_XNO && p->tasks[t->task].left > 0);
     p->refs[t->piece] = *k;
     e->held++;
     *t->state = TT_XHELD;
@@ -181,6 +185,7 @@ static bool put_reference(struct tt_engine *e, struct tt_program *p, const struc
         tt_exec_offered(e, p, t->op, t->walk.segment, &k);
         return receive_hold(e, p, t, &k);
     }
+    assert(*t->state == TT_XMISSING);
     p->refs[t->piece] = k;
     *t->state = TT_XKEPT;
     return is_ready(p, t) && receive_use(e, p, t);
@@ -295,6 +300,7 @@ static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct 
 {
     void *to = t->land;
     *t->state = TT_XLANDING;
+    assert(bytes <= TT_XPIECE && e->nfree_stages <= TT_XSTAGES);
     if (is_ready(p, t) && e->nfree_stages > 0) {
         uint8_t stage = e->free_stage[--e->nfree_stages];
         *t->state = (uint8_t)(TT_XSTAGED + stage);
@@ -344,6 +350,7 @@ void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev)
     } else {
         assert(*t.state >= TT_XSTAGED);
         uint8_t stage = (uint8_t)(*t.state - TT_XSTAGED);
+        assert(stage < TT_XSTAGES && e->nfree_stages < TT_XSTAGES);
         complete = receive_put(p, &t, e->stages + (size_t)stage * TT_XPIECE, ev->bytes);
         e->free_stage[e->nfree_stages++] = stage;
     }
@@ -387,6 +394,7 @@ bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t 
 {
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
     const struct tt_xop *op = &p->ops[i];
+    assert(p->tasks[task].waits == 0);
     uint8_t *state = &p->pieces[op->piece + (uint64_t)segment * op->npieces];
     for (uint32_t k = 0; k < op->npieces && p->state == TT_XRUNNING; k++) {
         uint64_t piece = op->piece + (uint64_t)segment * op->npieces + k;
@@ -402,6 +410,7 @@ bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t 
                 tt_exec_consume(p, op, &w, landing(p, op, segment, k));
             state[k] = TT_XTAKEN;
         }
+        assert(p->tasks[task].left > 0);
         p->tasks[task].left--;
     }
     return p->state == TT_XRUNNING && p->tasks[task].left == 0;

@@ -15,6 +15,7 @@
  * Writing into a peer's memory needs a lease (direct_quit.c): a peer that aborts waits for it to
  * end before it uses its memory again. Operands are given back when the whole segment has been
  * reduced. */
+#include <assert.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
@@ -68,6 +69,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
     if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE ||
         send->message != k->ref.message)
         return;
+    assert(send->kind == TT_OP_SEND && send->offer + segment < p->noffers);
     p->offers[send->offer + segment].to = tt_direct_resolve(
         e->direct, e->places[k->pe->world], k->ref.extra, tt_exec_op_bytes(p, send, segment));
 }
@@ -97,6 +99,7 @@ static const struct tt_xkept *held(const struct job *j, uint32_t w, uint64_t *re
     uint32_t recv = j->op->holds == TT_XNO ? TT_XNO : j->p->holds[j->op->holds + w];
     if (recv == TT_XNO)
         return NULL;
+    assert(j->p->ops[recv].kind == TT_OP_RECV && j->piece < j->p->ops[recv].npieces);
     *ret_piece = piece_number(j, &j->p->ops[recv]);
     return j->p->pieces[*ret_piece] == TT_XHELD ? &j->p->refs[*ret_piece] : NULL;
 }
@@ -123,6 +126,7 @@ static bool tell_later(const struct job *j, uint32_t w, const struct tt_xkept *k
     struct tt_xoffer *o = send == TT_XNO ? NULL : &p->offers[p->ops[send].offer + j->segment];
     if (!o || k->frame || k->ref.kind == TT_XKIND_WINDOW || !(o->written || j->copied))
         return false;
+    assert(!o->debt && j->e->held > 0);
     o->debt = piece + 1;
     p->pieces[piece] = TT_XTAKEN;
     j->e->held--;
@@ -153,6 +157,7 @@ static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
             s->kind == TT_OP_SEND && s->offer != TT_XNO ? &p->offers[s->offer + j->segment] : NULL;
         if (!o || !o->to)
             continue;
+        assert(ndst + n < p->nlinks + 2); /* the length of `to` */
         o->written = true;
         p->to[ndst + n++] = o->to + (uint64_t)j->piece * TT_XPIECE;
     }
@@ -175,6 +180,7 @@ static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered,
                            .piece = j->piece << 16 | j->segment,
                            .near = TT_XNO};
     struct tt_xslot *s = tt_exec_window_take(j->e, &key, bytes, p->ops[j->op->group].nsends);
+    assert(ndst < p->nlinks + 2);
     if (s)
         p->to[ndst] = tt_exec_window_at(j->e, s);
     return s != NULL;
@@ -244,6 +250,7 @@ void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task);
     struct job j = {.e = e, .p = p, .op = &p->ops[i], .segment = task - i * p->segments};
+    assert(j.op->kind == TT_OP_REDUCE && p->tasks[task].waits == 0);
     uint64_t bytes = tt_exec_op_bytes(p, j.op, j.segment);
     for (; (uint64_t)j.piece * TT_XPIECE < bytes; j.piece++)
         if (!reduce_piece(&j))

@@ -23,6 +23,7 @@
  * A peer that fails may change memory that it referred to. Therefore a rank checks for an abort
  * (direct.h) after it has read a peer's heap; windows are never given back to the program and need
  * no check. */
+#include <assert.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
@@ -51,6 +52,7 @@ static uint16_t *sent_of(const struct tt_xlink *l, uint32_t task)
     uint32_t i = tt_xtask_op(p, task), group = p->ops[i].group;
     if (group == TT_XNO || p->ops[group].sent == TT_XNO)
         return NULL;
+    assert(l->piece < p->ops[group].npieces && p->ops[group].sent < p->nsent);
     return &p->sent[p->ops[group].sent + (task - i * p->segments) * p->ops[group].npieces +
                     l->piece];
 }
@@ -63,6 +65,7 @@ static bool take_window(struct tt_engine *e, const struct tt_xlink *l, uint32_t 
     struct tt_xslot key = key_of(l, task), *s = tt_exec_window_find(e, &key);
     if (!s) {
         const uint16_t *sent = sent_of(l, task);
+        assert(!sent || *sent < l->program->ops[key.group].nsends);
         s = tt_exec_window_take(e, &key, iov->iov_len,
                                 sent ? l->program->ops[key.group].nsends - *sent : 1);
         if (!s)
@@ -123,6 +126,7 @@ void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t ta
     bool window = ref && ref->kind == TT_XKIND_WINDOW;
     struct tt_xslot key, *s = NULL;
     if (window) {
+        assert(ref->slot < TT_XUNITS);
         s = &e->slots_out[ref->slot];
     } else if (sent && ~e->units) {
         key = key_of(l, task);
@@ -164,6 +168,7 @@ void tt_exec_lost(struct tt_engine *e, uint32_t world)
 bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op,
                  const struct tt_xwalk *w, const struct tt_xkept *k)
 {
+    assert(k->data || !k->bytes);
     tt_exec_consume(p, op, w, k->data);
     if (k->ref.kind == TT_XKIND_WINDOW || !tt_direct_aborted(e->direct))
         return true;
@@ -191,6 +196,7 @@ static tutti_status refs_tell(const struct tt_program *p, const struct tt_xkept 
 
 static void forget_slots(struct tt_engine *e, struct tt_xnear *n)
 {
+    assert(e->ntaken > 0 && n->taken);
     n->taken = n->taken_bytes = 0;
     e->ntaken--;
 }
@@ -218,6 +224,7 @@ void tt_exec_tell_slots(struct tt_engine *e)
 static void note_slot(struct tt_engine *e, const struct tt_xkept *k)
 {
     struct tt_xnear *n = &e->near[e->places[k->pe->world]];
+    assert(e->places[k->pe->world] != TT_NO_PLACE && k->ref.slot < TT_XUNITS);
     e->ntaken += n->taken == 0;
     n->taken |= UINT64_C(1) << k->ref.slot;
     n->taken_bytes += k->bytes;
@@ -258,6 +265,7 @@ void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t tas
         forget_slots(e, &e->near[l->place]);
     if (!o || !o->debt)
         return;
+    assert(o->debt <= l->program->npieces);
     uint64_t piece = o->debt - 1;
     o->debt = 0;
     if (ref && ref->taken_kind != TT_XKIND_NONE && ref->taken_kind != TT_XKIND_WINDOW)
@@ -271,9 +279,12 @@ void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t tas
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece)
 {
     const struct tt_xkept *k = &p->refs[piece];
+    assert(piece < p->npieces && p->pieces[piece] != TT_XMISSING && p->pieces[piece] != TT_XOWED);
+    assert(p->pieces[piece] != TT_XHELD || e->held > 0);
     e->held -= p->pieces[piece] == TT_XHELD;
     p->pieces[piece] = TT_XTAKEN;
     if (k->frame) {
+        assert(e->held_bytes >= k->bytes);
         e->held_bytes -= k->bytes;
         e->transport->ops->release(e->transport, &(struct tt_event){.kind = TT_EV_DATA,
                                                                     .peer = k->pe->world,
@@ -298,6 +309,7 @@ static void pay(struct tt_engine *e, struct tt_program *p)
         if (p->pieces[i] != TT_XOWED || refs_tell(p, &p->refs[i]) == TUTTI_IN_PROGRESS)
             continue;
         p->pieces[i] = TT_XTAKEN;
+        assert(e->owing > 0);
         e->owing -= --p->owed == 0;
     }
 }

@@ -26,6 +26,7 @@
  *
  * Invariant: what a rank decides for itself (copies, places) it says in its first box; what all
  * must decide alike (rounds, the last meeting) follows from the flags of all. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,7 @@ static void divide_operations(const struct tt_xcompile *x, struct tt_xrow *r, ui
             last = TT_XNO;
         }
         struct tt_xrowop *o = &r->ops[i];
+        assert(r->nexchanges > 0 && r->nexchanges <= x->config->sched->nsteps);
         *o = (struct tt_xrowop){.exchange = r->nexchanges - 1, .filled = TT_XNO, .hold = TT_XNO};
         if (p->ops[i].kind != TT_OP_SEND)
             continue;
@@ -110,6 +112,7 @@ static void divide_operations(const struct tt_xcompile *x, struct tt_xrow *r, ui
         at = o->at == at ? at + each : at;
         last = i;
     }
+    assert(at <= r->bytes);
     r->first[r->nexchanges] = p->nops;
 }
 
@@ -226,6 +229,7 @@ static bool part_of(const struct tt_program *p, uint32_t i, uint32_t segment, st
     const struct tt_xop *op = &p->ops[i];
     struct tt_xwalk w = {
         .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    assert(segment < p->segments);
     w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
     return tt_xwalk_next(&w, ret);
 }
@@ -360,6 +364,7 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
         const struct tt_xrowop *o = &r->ops[i];
         if (o->heap || o->filled != TT_XNO || o->at == done || !part_of(p, i, segment, &f))
             continue;
+        assert(o->at >= r->head && o->at + (f.elems << p->elem_shift) <= r->bytes);
         memcpy(box + o->at, tt_xat(p, &f, 0), (size_t)f.elems << p->elem_shift);
         done = o->at;
     }
@@ -370,6 +375,7 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;
+    assert(r->segment == 0);
     char *box = tt_direct_boxes_next(p->context->boxes, p->box->row->bytes);
     if (r->round == 0) {
         r->whole = r->last = false; /* not known yet */
@@ -388,6 +394,7 @@ static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *
 {
     const struct tt_xrow *r = p->box->row;
     uint32_t send = r->ops[i].filled, n = 1;
+    assert(send != TT_XNO && p->ops[send].kind == TT_OP_SEND);
     bool shown = false;
     for (uint32_t k = send; k < r->first[r->ops[send].exchange + 1] && p->ops[k].kind == TT_OP_SEND;
          k++) {
@@ -398,6 +405,7 @@ static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *
             p->to[n++] = o->peer + at;
         shown = shown || !(o->written || o->heap);
     }
+    assert(n <= p->nlinks + 1); /* `to` has room for the box, too */
     *ret_leased = n > 1;
     if (shown)
         p->to[n++] =
@@ -453,6 +461,7 @@ static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchang
                      const void *const *all)
 {
     const struct tt_xrow *r = p->box->row;
+    assert(exchange < r->nexchanges && segment < p->segments);
     bool reads = false;
     struct tt_xfrag f;
     for (uint32_t i = r->first[exchange]; i < r->first[exchange + 1]; i++) {

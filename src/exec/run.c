@@ -8,6 +8,7 @@
  *
  * Invariant: outside tt_exec_work the list is empty, and every unfinished task waits for another
  * task, a message, or the transport. */
+#include <assert.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
@@ -61,6 +62,7 @@ static const void *operand(const struct tt_program *p, const struct tt_xop *op,
 void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
 {
     const struct tt_xop *op = &p->ops[i];
+    assert(op->kind > TT_OP_RECV_REDUCE);
     struct tt_xwalk w = {
         .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
     struct tt_xfrag f;
@@ -83,9 +85,11 @@ void tt_exec_finish(struct tt_program *p, uint32_t task)
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
     const struct tt_xop *op = &p->ops[i];
     const uint32_t *succ = p->succ + op->succ[p->mode];
+    assert(p->tasks_left > 0);
     p->tasks_left--;
     for (uint32_t k = 0; k < op->nsucc[p->mode]; k++) {
         uint32_t t = succ[k] * p->segments + segment;
+        assert(p->tasks[t].waits > 0 && p->work_tail < p->ntasks);
         if (--p->tasks[t].waits == 0)
             p->work[p->work_tail++] = t;
     }
@@ -97,6 +101,7 @@ static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task);
     struct tt_xop *op = &p->ops[i];
+    assert(p->tasks[task].waits == 0);
     /* This segment of the operation is empty. */
     if (p->tasks[task].left == 0) {
         tt_exec_finish(p, task);

@@ -26,6 +26,7 @@
 
 static void send_enlist(struct tt_engine *e, struct tt_xlink *l)
 {
+    assert(!l->waiting && l->head != TT_XNO);
     l->waiting = true;
     l->after = NULL;
     l->before = e->waiting_last;
@@ -38,6 +39,7 @@ static void send_enlist(struct tt_engine *e, struct tt_xlink *l)
 
 static void delist(struct tt_engine *e, struct tt_xlink *l)
 {
+    assert(l->waiting && l->head == TT_XNO);
     l->waiting = false;
     if (l->before)
         l->before->after = l->after;
@@ -58,10 +60,11 @@ static int send_gather(struct tt_program *p, const struct tt_xwalk *piece, struc
     struct tt_xwalk w = *piece;
     struct tt_xfrag f;
     int n = 0;
-    while (tt_xwalk_next(&w, &f))
+    while (tt_xwalk_next(&w, &f)) {
+        assert(n < TT_IOV_MAX);
         iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0),
                                   .iov_len = (size_t)f.elems << p->elem_shift};
-    assert(n <= TT_IOV_MAX);
+    }
     return n;
 }
 
@@ -70,6 +73,7 @@ static int send_gather(struct tt_program *p, const struct tt_xwalk *piece, struc
 static int send_pack(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
                      uint32_t number, struct iovec *iov)
 {
+    assert(op->land + op->stride * (piece->segment + 1) <= p->own_bytes);
     char *to = p->own + op->land + op->stride * piece->segment + (uint64_t)number * TT_XPIECE;
     struct tt_xwalk w = *piece;
     struct tt_xfrag f;
@@ -83,6 +87,7 @@ static int send_pack(struct tt_program *p, const struct tt_xop *op, const struct
 
 static void piece_done(struct tt_program *p, struct tt_xlink *l, uint32_t task)
 {
+    assert(l->out_left > 0 && p->tasks[task].left > 0);
     l->out_left--;
     if (--p->tasks[task].left == 0)
         tt_exec_finish(p, task);
@@ -109,6 +114,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments, piece = l->piece;
     const struct tt_xop *op = &p->ops[i];
     struct tt_xwalk w = tt_xwalk_piece(p, op, segment, piece);
+    assert(p->state == TT_XRUNNING && piece < op->npieces && op->kind == TT_OP_SEND);
     uint64_t bytes = tt_xwalk_bytes(&w);
     uint32_t cost = tt_xcost(bytes);
     if (!tt_exec_credit_allows(e, l, cost))
@@ -193,6 +199,7 @@ static uint32_t segment_of(const struct tt_program *p, uint32_t task)
 static void send_queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
 {
     uint32_t segment = segment_of(p, task), at = l->head;
+    assert(p->tasks[task].waits == 0 && (at == TT_XNO || p->next[l->tail] == TT_XNO));
     p->next[task] = TT_XNO;
     if (l->head == TT_XNO) {
         l->head = l->tail = task;
@@ -225,6 +232,7 @@ bool tt_exec_send_waiting(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_xlink *l = e->waiting, *after; l && !e->failed; l = after) {
+        assert(l->waiting);
         uint32_t head = l->head, piece = l->piece;
         bool all = send_flush(e, l);
         if (e->failed)
@@ -259,6 +267,7 @@ tutti_status tt_exec_send_control(struct tt_xpeer *pe, const struct tt_tag *tag,
                                   const void *payload, size_t bytes)
 {
     struct tt_transport *t = pe->context->engine->transport;
+    assert(bytes <= TT_INLINE_MAX);
     const struct iovec iov = {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes};
     return t->ops->send(t, pe->world, tag, &iov, bytes ? 1 : 0, 0);
 }

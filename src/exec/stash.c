@@ -16,6 +16,7 @@
  *
  * Orphans are blocks that a transport still fills for a context that was closed. They must stay
  * allocated until the transport says that they are complete, or that their sender has ended. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,12 +53,14 @@ void tt_exec_stash_free(struct tt_engine *e)
 /* A chain of n blocks. NULL: no memory. One slab is enough for any piece (static_assert above). */
 static struct tt_xblock *take_blocks(struct tt_engine *e, uint32_t n)
 {
+    assert(n > 0 && n <= SLAB);
     struct tt_xblock *first = NULL;
     if (e->nblocks < n && !tt_exec_stash_grow(e))
         return NULL;
     e->nblocks -= n;
     while (n-- > 0) {
         struct tt_xblock *b = e->blocks;
+        assert(b); /* nblocks counts the list */
         e->blocks = b->next;
         b->next = first;
         first = b;
@@ -83,6 +86,7 @@ static int chain_places(struct tt_xblock *b, struct iovec *iov)
 {
     int n = 0;
     for (uint32_t bytes = b->bytes; bytes > 0; b = b->next) {
+        assert(b && n < TT_IOV_MAX);
         uint32_t part = bytes < TT_XBLOCK ? bytes : TT_XBLOCK;
         iov[n++] = (struct iovec){.iov_base = b->data, .iov_len = part};
         bytes -= part;
@@ -113,6 +117,7 @@ void tt_exec_stash_copy(struct tt_xblock *b, char *to)
 /* Blocks for a piece that came; NULL: no memory. `filling` says that only its header has come. */
 static struct tt_xblock *stash_begin(struct tt_engine *e, const struct tt_event *ev)
 {
+    assert(ev->bytes <= TT_XPIECE);
     struct tt_xblock *b = take_blocks(e, tt_xcost(ev->bytes));
     if (!b)
         return NULL;
@@ -147,6 +152,8 @@ static struct tt_xblock *append(struct tt_xpeer *pe, const struct tt_event *ev)
  * allocated. */
 static void unlink_piece(struct tt_xpeer *pe, struct tt_xblock *before, struct tt_xblock *b)
 {
+    assert(before ? before->later == b : pe->stash == b);
+    assert(pe->blocks_used >= tt_xcost(b->bytes) && pe->context->stashed > 0);
     if (before)
         before->later = b->later;
     else
@@ -206,6 +213,7 @@ static void stash_deliver(struct tt_xpeer *pe, struct tt_program *p, struct tt_x
                           .stream = b->stream,
                           .bytes = b->bytes,
                           .tag = b->tag};
+    assert(!b->filling && b->tag.request == p->seq);
     ev.data = b->bytes <= TT_XBLOCK ? b->data : e->gather;
     if (b->bytes > TT_XBLOCK)
         tt_exec_stash_copy(b, e->gather);
@@ -262,6 +270,7 @@ void tt_exec_stash_take(struct tt_program *p)
 
 struct tt_xblock *tt_exec_stash_keep(struct tt_engine *e, const struct tt_event *ev)
 {
+    assert(ev->kind == TT_EV_DATA && ev->bytes <= TT_INLINE_MAX);
     struct tt_xblock *b = stash_begin(e, ev);
     if (b)
         copy_in(b, ev->data);
@@ -287,6 +296,7 @@ static void orphan(struct tt_engine *e, uint32_t world, struct tt_xblock *b)
 void tt_exec_stash_drop(struct tt_xpeer *pe)
 {
     struct tt_engine *e = pe->context->engine;
+    assert(pe->context->closing);
     for (struct tt_xblock *b = pe->stash, *later; b; b = later) {
         later = b->later;
         pe->context->stashed--;

@@ -10,6 +10,8 @@
  * `late` is the idle time of a request before anything of it came from a peer: a peer that computes
  * longer. `recv` is the time from the first to the last piece of a request of several pieces: a
  * peer, or a network, that sends slowly. */
+#include <assert.h>
+
 #include "exec/exec_int.h"
 
 /* An idle time that is just ending has not been added to idle_ns yet: the peer is noted in `late`
@@ -20,12 +22,14 @@ void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t byt
     s->bytes_in += bytes;
     if (!l->heard) {
         l->heard = true;
+        assert(e->idle_ns >= l->program->idle_ns);
         s->late_ns += e->idle_ns - l->program->idle_ns;
         if (e->idle_since && e->nlate < TT_XEVENTS)
             e->late[e->nlate++] = s;
         l->first_ns = l->in_pieces > 1 ? tt_now_ns() : 0;
         l->first_bytes = bytes;
     } else if (l->in_left == 0) {
+        assert(l->in_bytes >= l->first_bytes);
         s->recv_ns += tt_now_ns() - l->first_ns;
         s->recv_bytes += l->in_bytes - l->first_bytes;
     }

@@ -15,6 +15,8 @@
  *
  * Room comes back with TAKEN. Invariant: a set bit of e->units is a free unit; slots_out[u]
  * describes the slot that begins at unit u while units > 0. */
+#include <assert.h>
+
 #include "exec/exec_int.h"
 
 /* Bytes after which a turn is over; the units after that are used only when these are taken. Ranks
@@ -60,6 +62,7 @@ static uint32_t find_units(uint64_t units, uint32_t n)
 
 static uint64_t mask_of(const struct tt_xslot *s)
 {
+    assert(s->units > 0 && s->unit + s->units <= TT_XUNITS);
     return (UINT64_MAX >> (TT_XUNITS - s->units)) << s->unit;
 }
 
@@ -109,6 +112,7 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     s->units = (uint32_t)units;
     s->unsent = nsends;
     s->users = 0;
+    assert(nsends > 0 && (e->units & mask_of(s)) == mask_of(s));
     e->units &= ~mask_of(s);
     *used += s->units;
     return s;
@@ -117,16 +121,18 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
 /* Frees a slot once no reference to it is out or still to be sent. */
 static void free_unused(struct tt_engine *e, struct tt_xslot *s)
 {
-    uint32_t most;
-    if (!s->unsent && !s->users) {
-        *used_by(e, s, &most) -= s->units;
-        e->units |= mask_of(s);
-        s->units = 0;
-    }
+    if (s->unsent || s->users)
+        return;
+    uint32_t most, *used = used_by(e, s, &most);
+    assert(!(e->units & mask_of(s)) && *used >= s->units);
+    *used -= s->units;
+    e->units |= mask_of(s);
+    s->units = 0;
 }
 
 void tt_exec_window_sent(struct tt_engine *e, struct tt_xslot *s, bool referred)
 {
+    assert(s->units > 0 && s->unsent > 0);
     s->unsent--;
     s->users += referred;
     free_unused(e, s);
