@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "export/export.h"
 
 FILE *tutti_page_begin(FILE *out, const char *title)
 {
@@ -18,6 +19,23 @@ void tutti_page_end(FILE *data, FILE *out)
 {
     api_must("data", data, "out", out);
     tt_export_page_end(data, out);
+}
+
+void tutti_page_plain(FILE *out, const char *title)
+{
+    api_must("out", out, "title", title);
+    tt_export_page_plain(out, title);
+}
+
+void tutti_xml_text(const char *text, FILE *out)
+{
+    api_must("text", text, "out", out);
+    tt_export_xml_text(text, out);
+}
+
+const char *tutti_picture_colour(size_t i)
+{
+    return tt_export_colour(i);
 }
 
 tutti_status tutti_json_network(struct tutti_json *j, const char *key,

@@ -665,6 +665,12 @@ tutti_status tutti_run_topo(const struct tutti_run *run, struct tutti_topo **ret
  * NULL: out of memory. end closes that stream and writes the rest. Write errors show in `out`. */
 FILE *tutti_page_begin(FILE *out, const char *title);
 void tutti_page_end(FILE *data, FILE *out);
+/* A page without a script: everything up to the beginning of its body. The caller writes the rest,
+ * texts by tutti_xml_text (markup becomes entities, control characters '?'). */
+void tutti_page_plain(FILE *out, const char *title);
+void tutti_xml_text(const char *text, FILE *out);
+/* The colour of the i-th line or bar of a picture, "#rrggbb": eight, then they repeat. */
+const char *tutti_picture_colour(size_t i);
 /* Parts of the document, as one value each, complete also on failure. A network of more than 256
  * ranks is folded: neighbouring ranks are drawn as one. `value`: a number per vertex (ranks, then
  * switches). The simulation must have its timeline. */

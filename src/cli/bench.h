@@ -4,6 +4,7 @@
  *     cmd_bench.c: options, loop over sizes
  *         |--> bench_measure.c: times of one size --> bench_data.c: input, check of the output
  *         |--> bench_explain.c: what ran (--explain)
+ *         |--> bench_html.c: the page of all rows (--html)
  *         '--> bench_print.c: a row */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
@@ -26,6 +27,8 @@ struct bench {
     bool plan_apart;     /* that plan needs input and output apart */
     void *in, *out;      /* each large enough for input and for output */
     struct tutti_json *json;
+    struct bench_row *rows; /* on rank 0, for --html */
+    size_t nrows;
     /* sums over the rows so far */
     uint64_t wrong, measured;
     double busbw_sum;
@@ -50,6 +53,10 @@ struct bench_row {
  * r->place[in_place], and reads r->bytes. */
 bool cli_bench_runs_in_place(tutti_coll coll);
 tutti_status cli_bench_measure(const struct bench *b, bool in_place, struct bench_row *r);
+
+/* bench_html.c, on rank 0: keeps a row for the page; writes the page. Return 0 or the exit code. */
+int cli_bench_keep(struct bench *b, const struct bench_row *r);
+int cli_bench_page(const struct bench *b);
 
 /* bench_print.c: only rank 0 prints. print_head is collective (it gathers the hosts of all
  * ranks); the other two are called by rank 0 alone. */

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
+
 static const struct cli_option own[] = {
     {"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
     {"begin", 'b', "SIZE", "smallest vector (default 8)"},
@@ -31,6 +33,7 @@ static const struct cli_option own[] = {
     {"out-of-place", 0, NULL, "only out of place"},
     {"check", 0, NULL, "compare every element of the last call"},
     {"explain", 0, NULL, "say what ran, how, and measured by predicted time"},
+    {"html", 0, "FILE", "also write a page for a browser"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
@@ -268,6 +271,8 @@ static int run_rows(struct bench *b)
         code = run_row(b, &r);
         if (code == CLI_OK && b->p.rank == 0)
             cli_bench_print_row(b, &r);
+        if (code == CLI_OK && b->p.rank == 0 && cli_value(b->a, "html"))
+            code = cli_bench_keep(b, &r);
         /* A barrier has no sizes: one row. The other condition keeps bytes *= factor from
          * overflowing. */
         if (b->p.coll == TUTTI_BARRIER || bytes > UINT64_MAX / b->factor)
@@ -276,6 +281,9 @@ static int run_rows(struct bench *b)
     /* A JSON document is closed also after a failure, to stay valid. */
     if (b->p.rank == 0 && (code == CLI_OK || b->json))
         cli_bench_print_end(b);
+    if (b->p.rank == 0 && code == CLI_OK && cli_value(b->a, "html"))
+        code = cli_bench_page(b);
+    free(b->rows);
     return b->wrong ? CLI_NO : code;
 }
 
@@ -314,12 +322,27 @@ static int run_rank(struct bench *b)
     return code;
 }
 
+/* A page that cannot be written should fail before anything is measured. */
+static int check_page(const struct cli_args *a)
+{
+    const char *html = cli_value(a, "html");
+    struct cli_output page = {0};
+    if (html && !strcmp(html, "-"))
+        return cli_bad(a, "--html -: the table goes to standard output; give the page a file");
+    int code = cli_output_open(a, "html", &page);
+    cli_output_drop(&page);
+    return code;
+}
+
 /* Outside a job the ranks are started by replacing this process: cli_start_ranks does not
  * return. */
 static int bench_run(const struct cli_args *a)
 {
     struct bench b = {.a = a};
     int code = bench_parse(&b);
+    if (code)
+        return code;
+    code = cli_in_job() ? 0 : check_page(a);
     if (code)
         return code;
     return cli_in_job() ? run_rank(&b) : cli_start_ranks(a, *b.plan_ranks ? b.plan_ranks : "2");
@@ -330,7 +353,7 @@ const struct cli_command cli_bench = {
     .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [-i N] [-w N] [--coll COLL] [--algo NAME | "
                 "--plan FILE] [--transport shm|tcp|mpi] "
                 "[--dtype T] [--op OP] [--check] "
-                "[--explain] [--json]",
+                "[--explain] [--html FILE] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
     .details = "Both out of place and in place are timed, each as the best of three means over "
                "calls of about 0.2 s (or -i N calls). With "
@@ -349,7 +372,7 @@ const struct cli_command cli_bench = {
     .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M "
                 "--check\ntutti bench -n 4 --transport tcp "
                 "--check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
-                "--explain\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
+                "--explain --html bench.html\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
                 "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
     .options = options,
     .opens_comm = true,

@@ -325,8 +325,8 @@ static int compare_draw(const struct cli_args *a, const struct comparison *c,
              tutti_coll_name(c->problem.o.coll));
     if (ok)
         cli_plot_draw(svg->f, &(struct cli_plot){title,
-                                                 {"size of the vector", CLI_PLOT_BYTES, xy},
-                                                 {"time", CLI_PLOT_US, xy + points},
+                                                 {"size of the vector", CLI_PLOT_BYTES, xy, false},
+                                                 {"time", CLI_PLOT_US, xy + points, false},
                                                  points,
                                                  line});
     free(xy);

@@ -13,18 +13,21 @@
  *
  * Times at flow level decide where they are known. The winner is not always the fastest: times
  * within 2 % are ties, and among those the candidate with the fewest messages wins. */
-#include "cli/cli.h"
+#include "cli/explain.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
 #include "cli/whatif.h"
 
 static const struct cli_option own[] = {
     {"envelope", 0, "MIN..MAX", "also the winners for sizes MIN to MAX, by factors of two"},
     {"option", 'O', "K=V", "segments=K for all candidates"},
+    {"html", 0, "FILE",
+     "also write a page for a browser (-: to standard output, and nothing else)"},
     {0}};
 static const struct cli_option *const options[] = {cli_topo_options,
                                                    cli_problem_options,
@@ -33,15 +36,6 @@ static const struct cli_option *const options[] = {cli_topo_options,
                                                    cli_whatif_options,
                                                    cli_json_options,
                                                    NULL};
-
-/* What is explained, and what a what-if is compared with. Everything is owned by explain_run. */
-struct explained {
-    const struct tutti_plan *p;
-    const struct tutti_plan *before; /* of the network as described; NULL: no what-if */
-    uint64_t budget_ms;
-    struct tutti_envelope_piece *envelope;
-    size_t npieces;
-};
 
 /* The candidate, after the change, that was the winner before it. False when it is not in the
  * list. */
@@ -176,14 +170,7 @@ static void print_json(const struct explained *x)
     tutti_json_close(j);
 }
 
-/* A candidate with its time at flow level, 0: unknown. */
-struct line {
-    struct tutti_candidate c;
-    double flow_us;
-};
-
-/* The time that counts for the choice. */
-static double line_us(const struct line *x)
+double cli_explain_us(const struct explain_line *x)
 {
     return x->flow_us > 0 ? x->flow_us : x->c.predicted_us;
 }
@@ -192,16 +179,25 @@ static double line_us(const struct line *x)
  * order to keep. */
 static int by_time(const void *x, const void *y)
 {
-    const struct line *a = x, *b = y;
+    const struct explain_line *a = x, *b = y;
     bool pa = !a->c.refused && !a->c.skipped, pb = !b->c.refused && !b->c.skipped;
     if (pa != pb)
         return pa ? -1 : 1;
-    if (!pa || line_us(a) == line_us(b))
+    if (!pa || cli_explain_us(a) == cli_explain_us(b))
         return 0;
-    return line_us(a) < line_us(b) ? -1 : 1;
+    return cli_explain_us(a) < cli_explain_us(b) ? -1 : 1;
 }
 
-static void print_line(const struct line *x, const char *winner)
+size_t cli_explain_lines(const struct tutti_plan *p, struct explain_line *ret)
+{
+    size_t n = 0;
+    for (; n < EXPLAIN_LINES && !tutti_plan_explain(p, n, &ret[n].c, NULL); n++)
+        ret[n].flow_us = tutti_plan_flow_us(p, n);
+    qsort(ret, n, sizeof ret[0], by_time);
+    return n;
+}
+
+static void print_line(const struct explain_line *x, const char *winner)
 {
     const struct tutti_candidate *c = &x->c;
     char t[64], f[64] = "-", ratio[32] = "-";
@@ -218,14 +214,11 @@ static void print_line(const struct line *x, const char *winner)
            tutti_format_us(c->predicted_us, t, sizeof t), f, ratio, c->why);
 }
 
-/* A table by time, with * at the winner. 64 is far more than there are algorithms. */
+/* A table by time, with * at the winner. */
 static void print_candidates(const struct tutti_plan *p, const char *winner)
 {
-    struct line all[64];
-    size_t n = 0;
-    for (; n < 64 && !tutti_plan_explain(p, n, &all[n].c, NULL); n++)
-        all[n].flow_us = tutti_plan_flow_us(p, n);
-    qsort(all, n, sizeof all[0], by_time);
+    struct explain_line all[EXPLAIN_LINES];
+    size_t n = cli_explain_lines(p, all);
     printf("  %-19s %12s %12s %9s  %s\n", "algorithm", "predicted", "at flow", "x bound", "why");
     for (size_t i = 0; i < n; i++)
         print_line(&all[i], winner);
@@ -234,11 +227,11 @@ static void print_candidates(const struct tutti_plan *p, const char *winner)
 /* Does any priced candidate have a lower time than the winner, whose time is `us`? */
 static bool beaten(const struct tutti_plan *p, double us)
 {
-    struct line x;
+    struct explain_line x;
     bool lower = false;
     for (size_t i = 0; !tutti_plan_explain(p, i, &x.c, NULL); i++) {
         x.flow_us = tutti_plan_flow_us(p, i);
-        lower |= !x.c.refused && !x.c.skipped && line_us(&x) < us;
+        lower |= !x.c.refused && !x.c.skipped && cli_explain_us(&x) < us;
     }
     return lower;
 }
@@ -272,7 +265,7 @@ static void print_text(const struct explained *x)
     print_winner(p, &i);
     if (x->before)
         print_before(x);
-    cli_say_skipped(p, x->budget_ms);
+    cli_say_skipped(p, x->problem->o.budget_ms);
     for (size_t k = 0; k < x->npieces; k++)
         printf("%s %10s .. %-10s %-19s %s .. %s\n", k ? "        " : "envelope",
                tutti_format_size(e[k].from_bytes, a, sizeof a),
@@ -327,6 +320,24 @@ static int change(const struct cli_args *a, const struct tutti_plan_options *o,
     return 0;
 }
 
+/* The page first: a report is never seen without it. A page on standard output stands alone. */
+static int deliver(const struct cli_args *a, const struct explained *x, struct cli_output *html)
+{
+    bool alone = html->f && html->f == stdout;
+    int code = 0;
+    if (html->f)
+        code = cli_explain_page(a, x, html->f);
+    if (!code)
+        code = cli_output_keep(a, html);
+    if (code || alone)
+        return code;
+    if (cli_flag(a, "json"))
+        print_json(x);
+    else
+        print_text(x);
+    return 0;
+}
+
 static int explain_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
@@ -334,25 +345,31 @@ static int explain_run(const struct cli_args *a)
     struct explained x = {0};
     struct cli_problem problem;
     struct tutti_error err;
+    struct cli_output html = {0};
     int code = cli_get_problem(a, &problem);
     if (!code)
         code = cli_get_topo(a, &t);
     if (code)
         return code;
+    cli_output_guard();
     /* Explaining compares all candidates; TUTTI_ALGO must not fix one. */
     problem.o.algo = NULL;
-    code = change(a, &problem.o, &t, &before);
+    code = cli_output_open(a, "html", &html);
+    if (!code && html.f == stdout && cli_flag(a, "json"))
+        code = cli_bad(a, "only one of --json and --html - can go to standard output");
+    if (!code)
+        code = change(a, &problem.o, &t, &before);
     if (!code && cli_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
     if (!code)
         code = get_envelope(a, t, &problem.o, &x.envelope, &x.npieces);
     x.p = p;
     x.before = before;
-    x.budget_ms = problem.o.budget_ms;
-    if (!code && cli_flag(a, "json"))
-        print_json(&x);
-    else if (!code)
-        print_text(&x);
+    x.problem = &problem;
+    x.t = t;
+    if (!code)
+        code = deliver(a, &x, &html);
+    cli_output_drop(&html);
     free(x.envelope);
     tutti_plan_free(p);
     tutti_plan_free(before);
@@ -365,7 +382,7 @@ const struct cli_command cli_explain = {
     .synopsis = "explain --topo SPEC --size SIZE [--coll COLL] [--envelope MIN..MAX] [--slow "
                 "rank=R,factor=F] [--degrade "
                 "link=A-B,factor=F] [--down "
-                "link=A-B] [--json]",
+                "link=A-B] [--html FILE] [--json]",
     .summary = "all candidates: predicted time, ratio to the bound, refusals with reasons, winner",
     .details = "--slow, --degrade and --down ask what if: bound and candidates are then those of "
                "the changed network, with what the network as\n"
@@ -377,7 +394,8 @@ const struct cli_command cli_explain = {
                 "--size 1M --envelope 1K..256M\n"
                 "tutti explain --topo torus:4x4 --size 64M --down 'link=rank 0-rank 1' --degrade "
                 "'link=rank 5-rank 6,factor=4'\n"
-                "tutti explain --topo star:8@1Gbps,50us --size 8M --slow rank=3,factor=2",
+                "tutti explain --topo star:8@1Gbps,50us --size 8M --slow rank=3,factor=2\n"
+                "tutti explain --topo torus:4x4 --size 64M --html explain.html",
     .options = options,
     .run = explain_run,
 };

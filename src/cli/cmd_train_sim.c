@@ -45,6 +45,7 @@ static const struct cli_option own[] = {
     {"tuning", 0, "FILE", "use the result of an earlier bayesian fusion"},
     {"save-tuning", 0, "FILE", "save the result of this one"},
     {"timeline", 0, "FILE", "write one step for Perfetto or chrome://tracing"},
+    {"html", 0, "FILE", "write a page for a browser"},
     {"write-profile", 0, "FILE", "write the model as a profile file"},
     {"buckets", 0, NULL, "list the buckets"},
     {"list", 'l', NULL, "list models, policies and ways of fusion"},
@@ -142,7 +143,7 @@ static int get_options(const struct cli_args *a, struct tutti_trainsim_options *
                                          .order = cli_value(a, "order"),
                                          .tuning = cli_value(a, "tuning"),
                                          .recursive_doubling = cli_flag(a, "recursive-doubling"),
-                                         .spans = cli_value(a, "timeline") != NULL};
+                                         .spans = cli_value(a, "timeline") || cli_value(a, "html")};
     int code = get_size(a, "threshold", &o->threshold_bytes);
     if (!code)
         code = get_size(a, "first", &o->first_bytes);
@@ -172,8 +173,11 @@ static int check_use(const struct cli_args *a, bool all, const struct tutti_trai
         return cli_bad(a, "--save-tuning, --trials and --range go with --fusion bayesian");
     if (cli_value(a, "save-tuning") && all)
         return cli_bad(a, "--save-tuning is for one policy");
-    if (timeline && !strcmp(timeline, "-") && cli_flag(a, "json"))
-        return cli_bad(a, "only one of --json and --timeline - can go to standard output");
+    const char *html = cli_value(a, "html");
+    bool line = timeline && !strcmp(timeline, "-"), page = html && !strcmp(html, "-");
+    if (line + page + cli_flag(a, "json") > 1)
+        return cli_bad(a,
+                       "only one of --json, --timeline - and --html - can go to standard output");
     return 0;
 }
 
@@ -201,7 +205,7 @@ static tutti_status run_policies(const char *policy, struct tutti_prices *prices
 }
 
 struct outputs {
-    struct cli_output timeline, profile, tuning;
+    struct cli_output timeline, profile, tuning, html;
 };
 
 /* Writes the files first, so that a report is never seen without them. A file that goes to
@@ -209,14 +213,19 @@ struct outputs {
 static int train_sim_deliver(const struct cli_args *a, const struct train_sim_answer *x,
                              struct outputs *o)
 {
-    bool alone = o->timeline.f == stdout || o->profile.f == stdout || o->tuning.f == stdout;
+    bool alone = o->timeline.f == stdout || o->profile.f == stdout || o->tuning.f == stdout ||
+                 o->html.f == stdout;
     if (o->timeline.f)
         cli_train_sim_write_timeline(x, o->timeline.f);
     if (o->profile.f)
         tutti_model_write(x->model, o->profile.f);
     if (o->tuning.f)
         tutti_trainsim_save(x->sims[0], o->tuning.f);
+    if (o->html.f)
+        cli_train_sim_page(x, o->html.f);
     int code = cli_output_keep(a, &o->timeline);
+    if (!code)
+        code = cli_output_keep(a, &o->html);
     if (!code)
         code = cli_output_keep(a, &o->profile);
     if (!code)
@@ -236,6 +245,8 @@ static int open_outputs(const struct cli_args *a, struct outputs *o)
     int code = cli_output_open(a, "timeline", &o->timeline);
     if (!code)
         code = cli_output_open(a, "write-profile", &o->profile);
+    if (!code)
+        code = cli_output_open(a, "html", &o->html);
     return code ? code : cli_output_open(a, "save-tuning", &o->tuning);
 }
 
@@ -262,6 +273,7 @@ static int train_sim_simulate(const struct cli_args *a, const struct tutti_topo 
     cli_output_drop(&out.timeline);
     cli_output_drop(&out.profile);
     cli_output_drop(&out.tuning);
+    cli_output_drop(&out.html);
     tutti_prices_close(prices);
     return code;
 }
@@ -327,7 +339,7 @@ static int train_sim_run(const struct cli_args *a)
 const struct cli_command cli_train_sim = {
     .name = "train-sim",
     .synopsis = "train-sim --model MODEL [--batch N] --topo SPEC [--policy NAME|all] [--algo NAME] "
-                "[--fusion HOW] [--json]",
+                "[--fusion HOW] [--html FILE] [--json]",
     .summary = "a training step by the model: which gradients travel when, and what of it shows",
     .details = "The step is that of the steady state: from the start of a backward pass to the end "
                "of the next forward pass. One stream carries\n"
@@ -342,7 +354,8 @@ const struct cli_command cli_train_sim = {
                "least of these limits.",
     .examples = "tutti train-sim --model alexnet --batch 128 --policy dear --topo "
                 "star:4@1Gbps,30us --json\n"
-                "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring\n"
+                "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring --html "
+                "step.html\n"
                 "tutti train-sim --model bert-base --topo star:64@10Gbps,25us --policy dear "
                 "--fusion bayesian --save-tuning bert.json\n"
                 "tutti train-sim --model alexnet --topo star:4@1Gbps,30us --policy hybrid "

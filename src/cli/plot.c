@@ -1,15 +1,17 @@
-/* plot.c - draws a table as SVG: lines over two logarithmic axes, one per name, in the order of
- * their first points.
+/* plot.c - draws a table as SVG: a line per name, in the order of their first points.
  *
  *     title
- *     y |   o---o        -o- ring      the key: one line per name, right of the axes
- *       |  /   /         -x- tree
+ *     y |   o---o-- -o- ring      names stand beside the ends of their lines
+ *       |  /   /
+ *       | x---x---- -x- tree
  *       +--------- x
  *
- * Axes end where the points do. Ticks are round numbers with units (64 KiB, 1 ms); where few of
- * those fit, every digit of a decade, or the points' own numbers (batches 128, 192, 256). No two
- * lines have the same colour, mark and dashes. A line that others cover is drawn wider beneath
- * them, but never so wide that it hides its neighbours. Only positive, finite points are drawn. */
+ * Axes are logarithmic, or linear from 0. Axes end where the points do. Ticks are round numbers
+ * with units (64 KiB, 1 ms); where few of those fit on a logarithmic axis, every digit of a decade,
+ * or the points' own numbers (batches 128, 192, 256). No two lines have the same colour, mark and
+ * dashes. A line that others cover is drawn wider beneath them, but never so wide that it hides its
+ * neighbours. Only positive, finite points are drawn. Text and grid follow the page's scheme, light
+ * or dark. */
 #include "cli/plot.h"
 
 #include <math.h>
@@ -26,18 +28,17 @@ enum {
     HEIGHT = 430,
     FOOT = 70,
     LINES = 16,
-    TICKS = 9,
+    TICKS = CLI_PLOT_TICKS,
     FEW_TICKS = 4,
     TITLE_CHARS = 92
 };
-/* Colours that people with colour blindness can tell apart. A second round of lines is dashed. */
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                      "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
-enum { COLOURS = sizeof colours / sizeof colours[0], WIDEST = 8 };
+/* A second round of colours is dashed. */
+enum { COLOURS = 8, WIDEST = 8, ENTRY = 22 };
 
 struct scale {
-    double lo, hi; /* log10 of the ends */
+    double lo, hi; /* the ends: log10 of them, unless linear */
     double length;
+    bool linear;
 };
 
 /* A drawing in progress. `names` are the lines, in the order of the legend; left_out counts the
@@ -47,6 +48,7 @@ struct picture {
     struct scale x, y;
     const char *names[LINES];
     size_t nlines, left_out;
+    double entry[LINES]; /* where a line's name stands: y */
 };
 
 char *cli_format_number(double v, char *buf, size_t cap)
@@ -74,11 +76,27 @@ static bool drawn(const struct cli_plot *p, size_t i)
     return p->x.v[i] > 0 && p->y.v[i] > 0 && isfinite(p->x.v[i]) && isfinite(p->y.v[i]);
 }
 
+/* From 0 to a little above the greatest value. */
+static struct scale linear_scale(const struct cli_plot *p, const double *v, double length)
+{
+    struct scale s = {0, 0, length, true};
+    for (size_t i = 0; i < p->n; i++)
+        if (drawn(p, i))
+            s.hi = fmax(s.hi, 1.05 * v[i]);
+    if (s.hi <= 0)
+        s.hi = 1;
+    return s;
+}
+
 /* From the least to the greatest value, with a margin of 1/25 of that at both ends; at least a
  * factor of two, so that equal values do not make an empty axis. */
-static struct scale scale_of(const struct cli_plot *p, const double *v, double length)
+static struct scale scale_of(const struct cli_plot *p, const struct cli_plot_axis *axis,
+                             double length)
 {
-    struct scale s = {INFINITY, -INFINITY, length};
+    const double *v = axis->v;
+    struct scale s = {INFINITY, -INFINITY, length, false};
+    if (axis->linear)
+        return linear_scale(p, v, length);
     for (size_t i = 0; i < p->n; i++)
         if (drawn(p, i)) {
             s.lo = fmin(s.lo, log10(v[i]));
@@ -96,7 +114,7 @@ static struct scale scale_of(const struct cli_plot *p, const double *v, double l
 /* Pixels from the beginning of the axis. */
 static double plot_along(const struct scale *s, double v)
 {
-    return (log10(v) - s->lo) / (s->hi - s->lo) * s->length;
+    return ((s->linear ? v : log10(v)) - s->lo) / (s->hi - s->lo) * s->length;
 }
 
 /* Pixels of point i. */
@@ -113,30 +131,11 @@ static double at_y(const struct picture *pic, size_t i)
 
 /* ---- text ---- */
 
-/* Writes at most n bytes as the text of an XML element. */
-static void put_text(FILE *out, const char *s, size_t n)
-{
-    for (; *s && n; s++, n--)
-        switch (*s) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        default:
-            fputc(*s, out);
-        }
-}
-
 /* A text element; `style` holds further attributes. */
-static void label(FILE *out, double x, double y, const char *style, const char *text)
+void cli_plot_label(FILE *out, double x, double y, const char *style, const char *text)
 {
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, style);
-    put_text(out, text, strlen(text));
+    tutti_xml_text(text, out);
     fputs("</text>\n", out);
 }
 
@@ -144,30 +143,44 @@ static void label(FILE *out, double x, double y, const char *style, const char *
 static void put_title(FILE *out, const char *title)
 {
     size_t n = strlen(title), cut = n;
+    char first[4 * TITLE_CHARS];
     if (n > TITLE_CHARS)
         for (cut = TITLE_CHARS; cut && title[cut] != ' ';)
             cut--;
     if (!cut)
         cut = n;
-    fprintf(out, "<text x=\"%d\" y=\"%d\" font-size=\"18\" font-weight=\"bold\">", LEFT,
-            cut < n ? 28 : 40);
-    put_text(out, title, cut);
-    if (cut < n) {
-        fprintf(out, "<tspan x=\"%d\" dy=\"24\">", LEFT);
-        put_text(out, title + cut + 1, n);
-        fputs("</tspan>", out);
-    }
-    fputs("</text>\n", out);
+    snprintf(first, sizeof first, "%.*s", (int)cut, title);
+    cli_plot_label(out, 12, cut < n ? 28 : 40, "class=\"title\"", first);
+    if (cut < n)
+        cli_plot_label(out, 12, 52, "class=\"title\"", title + cut + 1);
+}
+
+void cli_plot_head(FILE *out, double width, double height, const char *title)
+{
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" width=\"%.0f\" "
+            "height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n<title>",
+            width, height, width, height);
+    tutti_xml_text(title, out);
+    fputs("</title>\n<style>\n"
+          ".plot text{fill:#222;font:15px sans-serif}.plot .title{font-size:18px;font-weight:bold}"
+          ".plot .axis{font-size:17px}.plot .grid{stroke:#ddd}.plot .frame{fill:none;stroke:#888}"
+          ".plot .back{fill:#fff}\n"
+          "@media(prefers-color-scheme:dark){.plot text{fill:#ddd}.plot .grid{stroke:#38424d}"
+          ".plot .back{fill:#12161b}}\n</style>\n"
+          "<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n",
+          out);
+    put_title(out, title);
 }
 
 /* ---- ticks ---- */
 
 /* The text of a tick with its unit, or as a plain number below the smallest unit. */
-static const char *tick_text(enum cli_plot_unit unit, double v, char *buf, size_t cap)
+const char *cli_plot_tick(enum cli_plot_unit unit, double v, char *buf, size_t cap)
 {
     if (unit == CLI_PLOT_BYTES && v >= 1)
         return tutti_format_size((uint64_t)llround(v), buf, cap);
-    if (unit == CLI_PLOT_US && v >= 1e-3)
+    if (unit == CLI_PLOT_US && (v >= 1e-3 || v == 0))
         return tutti_format_us(v, buf, cap);
     return cli_format_number(v, buf, cap);
 }
@@ -228,6 +241,24 @@ static size_t find_own(const struct cli_plot *p, const double *v, double *ret)
     return n;
 }
 
+size_t cli_plot_linear_ticks(double max, enum cli_plot_unit unit, double *ret)
+{
+    enum { MOST = 6 }; /* steps to the end of the axis */
+    size_t n = 0;
+    double step = exp2(ceil(log2(fmax(max / MOST, 1))));
+    if (unit != CLI_PLOT_BYTES) {
+        int k = 3 * (int)floor(log10(max / MOST));
+        while (max / round_number(unit, k, 1) > MOST)
+            k++;
+        step = round_number(unit, k, 1);
+    }
+    while (n < TICKS && (double)n * step <= max) {
+        ret[n] = (double)n * step;
+        n++;
+    }
+    return n;
+}
+
 /* The smallest step whose round numbers fit. When that gives few of them, other numbers are
  * tried: the points' own (x axis only), then all digits. */
 static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
@@ -236,6 +267,8 @@ static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
     static const int steps[] = {1, 2, 3, 4, 6, 9, 12, 24, 48};
     double v[TICKS + 1];
     size_t n = TICKS + 1, more = 0;
+    if (s->linear)
+        return cli_plot_linear_ticks(s->hi, axis->unit, ret);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && n > TICKS; i++)
         /* a decade has three round numbers: only steps that keep whole decades */
         if (axis->unit == CLI_PLOT_BYTES || steps[i] == 1 || steps[i] % 3 == 0)
@@ -265,15 +298,15 @@ static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *
     for (size_t i = 0; i < n; i++) {
         double at = plot_along(s, v[i]);
         if (vertical) {
-            fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, TOP + HEIGHT - at,
+            fprintf(out, "<path d=\"M%d %.1fH%d\" class=\"grid\"/>\n", LEFT, TOP + HEIGHT - at,
                     LEFT + WIDTH);
-            label(out, LEFT - 8, TOP + HEIGHT - at + 5, "text-anchor=\"end\"",
-                  tick_text(unit, v[i], text, sizeof text));
+            cli_plot_label(out, LEFT - 8, TOP + HEIGHT - at + 5, "text-anchor=\"end\"",
+                           cli_plot_tick(unit, v[i], text, sizeof text));
         } else {
-            fprintf(out, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/>\n", LEFT + at, TOP,
+            fprintf(out, "<path d=\"M%.1f %dV%d\" class=\"grid\"/>\n", LEFT + at, TOP,
                     TOP + HEIGHT);
-            label(out, LEFT + at, TOP + HEIGHT + 22, "text-anchor=\"middle\"",
-                  tick_text(unit, v[i], text, sizeof text));
+            cli_plot_label(out, LEFT + at, TOP + HEIGHT + 22, "text-anchor=\"middle\"",
+                           cli_plot_tick(unit, v[i], text, sizeof text));
         }
     }
 }
@@ -309,6 +342,35 @@ static bool covers(const struct picture *pic, const char *upper, const char *low
     return same > 1;
 }
 
+/* Places the names beside the last points of their lines, in the same order from top to bottom,
+ * ENTRY pixels apart at least, inside the picture. */
+static void place_entries(struct picture *pic)
+{
+    const struct cli_plot *p = pic->p;
+    size_t order[LINES];
+    double last = TOP - ENTRY, excess;
+    for (size_t k = 0; k < pic->nlines; k++) {
+        double x = -INFINITY;
+        for (size_t i = 0; i < p->n; i++)
+            if (drawn(p, i) && !strcmp(p->line[i], pic->names[k]) && at_x(pic, i) >= x) {
+                x = at_x(pic, i);
+                pic->entry[k] = at_y(pic, i);
+            }
+        /* insertion: lines that end at one place keep the order of the table */
+        size_t at = k;
+        for (; at && pic->entry[order[at - 1]] > pic->entry[k]; at--)
+            order[at] = order[at - 1];
+        order[at] = k;
+    }
+    for (size_t k = 0; k < pic->nlines; k++)
+        last = pic->entry[order[k]] = fmax(pic->entry[order[k]], last + ENTRY);
+    excess = last - (TOP + HEIGHT - 4);
+    for (size_t k = pic->nlines; k-- && excess > 0;) {
+        pic->entry[order[k]] =
+            fmin(pic->entry[order[k]], TOP + HEIGHT - 4 - ENTRY * (double)(pic->nlines - 1 - k));
+    }
+}
+
 /* One of four shapes, centred at x, y. */
 static void put_mark(FILE *out, size_t kind, double x, double y)
 {
@@ -334,8 +396,8 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
 {
     const struct cli_plot *p = pic->p;
     size_t mark = which + which / COLOURS;
-    double width = 2.5, y = TOP + 12 + 26.0 * (double)which;
-    const char *name = pic->names[which], *colour = colours[which % COLOURS];
+    double width = 2.5, y = pic->entry[which], end_x = LEFT + WIDTH, end_y = y;
+    const char *name = pic->names[which], *colour = tutti_picture_colour(which);
     for (size_t k = which + 1; k < pic->nlines; k++)
         width += covers(pic, pic->names[k], name) && width < WIDEST ? 3 : 0;
     fprintf(out, "<g stroke=\"%s\" fill=\"%s\"><path fill=\"none\" stroke-width=\"%.1f\"%s d=\"",
@@ -344,51 +406,50 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
     char move = 'M';
     for (size_t i = 0; i < p->n; i++)
         if (drawn(p, i) && !strcmp(p->line[i], name)) {
-            fprintf(out, "%c%.1f %.1f", move, at_x(pic, i), at_y(pic, i));
+            end_x = at_x(pic, i);
+            end_y = at_y(pic, i);
+            fprintf(out, "%c%.1f %.1f", move, end_x, end_y);
             move = 'L';
         }
-    fprintf(out, "M%d %.1fh30\"/>\n", LEFT + WIDTH + 18, y);
+    fprintf(out, "M%d %.1fh22\"/>\n", LEFT + WIDTH + 26, y);
     for (size_t i = 0; i < p->n; i++)
         if (drawn(p, i) && !strcmp(p->line[i], name))
             put_mark(out, mark, at_x(pic, i), at_y(pic, i));
-    put_mark(out, mark, LEFT + WIDTH + 33, y);
-    fputs("</g>\n", out);
-    label(out, LEFT + WIDTH + 56, y + 5, "", name);
+    put_mark(out, mark, LEFT + WIDTH + 37, y);
+    /* from the line's end to its name */
+    fprintf(out,
+            "<path fill=\"none\" stroke-opacity=\"0.5\" d=\"M%.1f "
+            "%.1fL%d %.1f\"/></g>\n",
+            end_x, end_y, LEFT + WIDTH + 26, y);
+    cli_plot_label(out, LEFT + WIDTH + 56, y + 5, "", name);
 }
 
 void cli_plot_draw(FILE *out, const struct cli_plot *p)
 {
-    struct picture pic = {
-        .p = p, .x = scale_of(p, p->x.v, WIDTH), .y = scale_of(p, p->y.v, HEIGHT)};
+    struct picture pic = {.p = p, .x = scale_of(p, &p->x, WIDTH), .y = scale_of(p, &p->y, HEIGHT)};
     size_t longest = 16;
     char style[96], text[64];
     find_lines(&pic);
+    place_entries(&pic);
     for (size_t i = 0; i < pic.nlines; i++)
         longest = strlen(pic.names[i]) > longest ? strlen(pic.names[i]) : longest;
-    /* The key needs about 9 pixels per character of the longest name. */
-    size_t width = LEFT + WIDTH + 66 + 9 * longest;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%d\" viewBox=\"0 0 "
-            "%zu %d\" font-family=\"sans-serif\" "
-            "font-size=\"15\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            width, TOP + HEIGHT + FOOT, width, TOP + HEIGHT + FOOT);
-    put_title(out, p->title);
+    /* Names need about 9 pixels per character. */
+    cli_plot_head(out, (double)(LEFT + WIDTH + 66 + 9 * longest), TOP + HEIGHT + FOOT, p->title);
     draw_ticks(out, p, &pic.x, &p->x);
     draw_ticks(out, p, &pic.y, &p->y);
-    fprintf(out,
-            "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888\"/>\n",
-            LEFT, TOP, WIDTH, HEIGHT);
-    label(out, LEFT + WIDTH / 2.0, TOP + HEIGHT + 50, "text-anchor=\"middle\" font-size=\"17\"",
-          p->x.label);
+    fprintf(out, "<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT,
+            TOP, WIDTH, HEIGHT);
+    cli_plot_label(out, LEFT + WIDTH / 2.0, TOP + HEIGHT + 50,
+                   "text-anchor=\"middle\" class=\"axis\"", p->x.label);
     snprintf(style, sizeof style,
-             "text-anchor=\"middle\" font-size=\"17\" transform=\"rotate(-90 18 %d)\"",
+             "text-anchor=\"middle\" class=\"axis\" transform=\"rotate(-90 18 %d)\"",
              TOP + HEIGHT / 2);
-    label(out, 18, TOP + HEIGHT / 2.0, style, p->y.label);
+    cli_plot_label(out, 18, TOP + HEIGHT / 2.0, style, p->y.label);
     for (size_t i = 0; i < pic.nlines; i++)
         draw_line(out, &pic, i);
     if (pic.left_out) {
         snprintf(text, sizeof text, "%zu more not drawn", pic.left_out);
-        label(out, LEFT + WIDTH + 18, TOP + 17 + 26.0 * (double)pic.nlines, "", text);
+        cli_plot_label(out, LEFT + WIDTH + 18, TOP + HEIGHT + 20, "", text);
     }
     fputs("</svg>\n", out);
 }

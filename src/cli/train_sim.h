@@ -30,4 +30,10 @@ void cli_train_sim_list_json(void);
 /* Writes the trace event format: per policy a track for compute, one for communication, one for
  * updates on shards. Write errors show in the stream. */
 void cli_train_sim_write_timeline(const struct train_sim_answer *x, FILE *out);
+/* The shortest step of all policies; the least limit of all: those with other collectives or
+ * algorithms have other limits. */
+double cli_train_sim_best(const struct train_sim_answer *x);
+double cli_train_sim_limit(const struct train_sim_answer *x);
+/* train_sim_html.c: the page. The simulations must have their spans. */
+void cli_train_sim_page(const struct train_sim_answer *x, FILE *out);
 #endif

@@ -151,8 +151,7 @@ static void print_policy(const struct tutti_trainsim *s, double best_us, double 
            strcmp(i.order, "ready") ? ", order " : "", strcmp(i.order, "ready") ? i.order : "");
 }
 
-/* The shortest step of all policies. */
-static double best_of(const struct train_sim_answer *x)
+double cli_train_sim_best(const struct train_sim_answer *x)
 {
     struct tutti_trainsim_info i;
     double best = 0;
@@ -164,8 +163,7 @@ static double best_of(const struct train_sim_answer *x)
     return best;
 }
 
-/* The least limit of all policies: those with other collectives or algorithms have other limits. */
-static double least_limit(const struct train_sim_answer *x)
+double cli_train_sim_limit(const struct train_sim_answer *x)
 {
     struct tutti_trainsim_info i;
     double least = 0;
@@ -195,7 +193,7 @@ void cli_train_sim_print_text(const struct train_sim_answer *x)
     printf("%s, batch %u a rank: %llu parameters (%s) in %u tensors of %u layers; times %s\n",
            m.name, m.batch, (unsigned long long)m.parameters,
            tutti_format_size(m.bytes, a, sizeof a), m.tensors, m.layers, m.source);
-    double limit_us = least_limit(x);
+    double limit_us = cli_train_sim_limit(x);
     printf(
         "on %s: forward %s, backward %s, one all-reduce of everything %s; none of these beats %s\n",
         x->topo, tutti_format_us(i.forward_us, a, sizeof a),
@@ -203,7 +201,7 @@ void cli_train_sim_print_text(const struct train_sim_answer *x)
         tutti_format_us(limit_us, d, sizeof d));
     printf("  %-14s %11s %11s %11s %8s\n", "policy", "step", "exposed", "its ideal", "x limit");
     for (size_t k = 0; k < x->n; k++) {
-        print_policy(x->sims[k], best_of(x), limit_us);
+        print_policy(x->sims[k], cli_train_sim_best(x), limit_us);
         if (x->buckets)
             print_buckets(x->sims[k]);
         print_log(x->sims[k]);

@@ -22,6 +22,9 @@ struct tt_export_options {
     uint64_t max_bytes;   /* ... 0: no limit */
 };
 
+/* The colour of the i-th line, bar or chunk of a picture, "#rrggbb"; they repeat. */
+enum { TT_EXPORT_COLOURS = 8 };
+const char *tt_export_colour(size_t i);
 /* Writes text for XML: its special characters as entities, control characters as '?'. */
 void tt_export_xml_text(const char *text, FILE *out);
 

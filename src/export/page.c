@@ -25,22 +25,33 @@ static ssize_t put_escaped(void *cookie, const char *data, size_t len)
     return (ssize_t)len;
 }
 
-FILE *tt_export_page_begin(FILE *out, const char *title)
+/* `scripts`: the sources of scripts that may run; NULL: none. */
+static void put_head(FILE *out, const char *title, const char *scripts)
 {
-    FILE *data = fopencookie(out, "w", (cookie_io_functions_t){.write = put_escaped});
-    if (!data)
-        return NULL;
     fprintf(out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
             "style-src 'unsafe-inline'; script-src '%s'; base-uri 'none'; form-action 'none'\">\n",
-            tt_export_page_policy);
+            scripts ? scripts : "none");
     fprintf(out,
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     tt_export_xml_text(title, out);
     fprintf(out, "</title>\n<style>\n");
     put_text(tt_export_page_style, out);
     fprintf(out, "</style>\n</head>\n<body>\n");
+}
+
+void tt_export_page_plain(FILE *out, const char *title)
+{
+    put_head(out, title, NULL);
+}
+
+FILE *tt_export_page_begin(FILE *out, const char *title)
+{
+    FILE *data = fopencookie(out, "w", (cookie_io_functions_t){.write = put_escaped});
+    if (!data)
+        return NULL;
+    put_head(out, title, tt_export_page_policy);
     put_text(tt_export_page_body, out);
     fprintf(out, "<script type=\"application/json\" id=\"data\">\n");
     return data;

@@ -67,4 +67,6 @@ tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt
  * the rest. Write errors show in `out`. */
 FILE *tt_export_page_begin(FILE *out, const char *title);
 void tt_export_page_end(FILE *data, FILE *out);
+/* Head and style of a page without a script, to the beginning of its body. */
+void tt_export_page_plain(FILE *out, const char *title);
 #endif

@@ -6,8 +6,7 @@
  *     rank 1  o-----`-x-----o
  *              step 0   step 1
  *
- * Colours are those of Okabe and Ito, which people with colour blindness can tell apart; text and
- * grid follow the page's scheme, light or dark. */
+ * Text and grid follow the page's scheme, light or dark. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,9 +23,6 @@ enum {
     BOTTOM = 40,
     WIDTH_MIN = 360
 };
-
-static const char *const colours[] = {"#0072b2", "#e69f00", "#009e73", "#d55e00",
-                                      "#cc79a7", "#56b4e9", "#f0e442", "#7f7f7f"};
 
 static double x_of(uint32_t step)
 {
@@ -83,10 +79,9 @@ static void print_messages(const struct tt_sched *s, const uint32_t *column, FIL
                     "<path stroke=\"%s\" fill=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\" "
                     "marker-end=\"url(#a%u)\"><title>rank %u to rank %u, "
                     "chunk %u%s</title></path>\n",
-                    colours[span->first % countof(colours)],
-                    colours[span->first % countof(colours)], x1, y1, x2 - 7 * (x2 - x1) / length,
-                    y2 - 7 * (y2 - y1) / length, (unsigned)(span->first % countof(colours)), r,
-                    op->peer, span->first,
+                    tt_export_colour(span->first), tt_export_colour(span->first), x1, y1,
+                    x2 - 7 * (x2 - x1) / length, y2 - 7 * (y2 - y1) / length,
+                    (unsigned)(span->first % TT_EXPORT_COLOURS), r, op->peer, span->first,
                     tt_sched_span_chunks(span) > 1 || op->nspans > 1 ? " and more" : "");
         }
     }
@@ -108,13 +103,13 @@ static void print_head(const struct tt_sched *s, uint32_t columns, FILE *out)
         "text{font:13px "
         "sans-serif;fill:#222}.grid{stroke:#bbb}path{stroke-width:2;fill-opacity:1}\n"
         "@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#555}}\n</style>\n<defs>\n");
-    for (unsigned i = 0; i < countof(colours); i++)
+    for (unsigned i = 0; i < TT_EXPORT_COLOURS; i++)
         fprintf(out,
                 "<marker id=\"a%u\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"8\" "
                 "markerHeight=\"8\" orient=\"auto\" "
                 "markerUnits=\"userSpaceOnUse\"><path stroke=\"none\" fill=\"%s\" d=\"M0 0L8 4L0 "
                 "8z\"/></marker>\n",
-                i, colours[i]);
+                i, tt_export_colour(i));
     fprintf(out, "</defs>\n<text x=\"12\" y=\"24\" font-weight=\"bold\">%s by ",
             tt_sched_coll_name(s->shape.coll));
     tt_export_xml_text(s->shape.algo, out);

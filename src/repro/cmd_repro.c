@@ -38,6 +38,7 @@ static const struct cli_option own[] = {
     {"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
     {"svg", 0, "DIR",
      "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
+    {"html", 0, "DIR", "also write a page with claims, tables and pictures, DIR/EXPERIMENT.html"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
@@ -74,17 +75,24 @@ static int repro_unknown(const struct cli_args *a, const char *name)
                    near);
 }
 
-/* Without a word: the list. The folder is made and tested before the work, which may take
- * minutes. */
-static int repro_run_it(const struct cli_args *a)
+/* Folders are made and tested before the work, which may take minutes. */
+static int make_folder(const struct cli_args *a, const char *option)
 {
-    const char *dir = cli_value(a, "svg");
-    if (a->nwords == 0)
-        return repro_list(a);
+    const char *dir = cli_value(a, option);
     if (dir && mkdir(dir, 0777) && errno != EEXIST)
         return cli_bad(a, "cannot make the folder %.200s: %s", dir, strerror(errno));
     if (dir && access(dir, W_OK | X_OK))
         return cli_bad(a, "cannot write in %.200s: %s", dir, strerror(errno));
+    return CLI_OK;
+}
+
+/* Without a word: the list. */
+static int repro_run_it(const struct cli_args *a)
+{
+    if (a->nwords == 0)
+        return repro_list(a);
+    if (make_folder(a, "svg") || make_folder(a, "html"))
+        return CLI_USAGE;
     for (size_t i = 0; i < NEXPERIMENTS; i++) {
         if (strcmp(experiments[i].name, a->words[0]))
             continue;
@@ -96,7 +104,7 @@ static int repro_run_it(const struct cli_args *a)
 
 const struct cli_command repro_command = {
     .name = "repro",
-    .synopsis = "repro [EXPERIMENT] [--quick] [--json] [--svg DIR]",
+    .synopsis = "repro [EXPERIMENT] [--quick] [--json] [--svg DIR] [--html DIR]",
     .summary = "a paper's experiment computed again",
     .details = "Without EXPERIMENT: lists them. Each report says at which level times were "
                "computed, which definitions and figures are the "
@@ -104,7 +112,8 @@ const struct cli_command repro_command = {
                "which are ours, and what must hold; exit 1 when something that must hold does not. "
                "dln and multitree without --quick take "
                "minutes.",
-    .examples = "tutti repro dln --json\ntutti repro dln --svg .\ntutti repro multitree --quick",
+    .examples =
+        "tutti repro dln --json\ntutti repro flexreduce --html .\ntutti repro multitree --quick",
     .options = options,
     .max_words = 1,
     .run = repro_run_it,

@@ -188,13 +188,15 @@ static void gains(struct repro_report *r, const struct results *x)
 /* What must hold. -0.05 % is rounding. */
 static void dear_judge(struct repro_report *r, const struct results *x)
 {
-    double least = HUGE_VAL, most[NNETWORKS] = {0}, against_published = HUGE_VAL, above = HUGE_VAL;
+    double least = HUGE_VAL, most[NNETWORKS] = {0}, over_wfbp[NNETWORKS] = {0};
+    double against_published = HUGE_VAL, above = HUGE_VAL;
     for (int n = 0; n < NNETWORKS; n++)
         for (int m = 0; m < NMODELS; m++) {
             const struct row *w = &x->rows[n][m];
             double g = gain(best_baseline(w), w->dear);
             least = fmin(least, g);
             most[n] = fmax(most[n], g);
+            over_wfbp[n] = fmax(over_wfbp[n], gain(w->wfbp, w->dear));
             against_published = fmin(against_published, gain(w->published, w->dear));
             above = fmin(above, w->dear / w->limit);
         }
@@ -211,6 +213,15 @@ static void dear_judge(struct repro_report *r, const struct results *x)
                "planner's algorithms %.0f %% "
                "and %.0f %%; the abstract says up to 83 %% and 15 %%.",
                most[0], most[1], most[2], most[3]);
+    repro_table(r, "claims",
+                "The abstract's claims and ours: faster by percent, most of five models",
+                "claim|paper|vs_wfbp|vs_best_baseline");
+    for (int n = 0; n < NNETWORKS; n++) {
+        repro_text(r, "%s", networks[n].title);
+        repro_text(r, "up to %.0f", networks[n].claim);
+        repro_real(r, over_wfbp[n]);
+        repro_real(r, most[n]);
+    }
 }
 
 /* The whole experiment: what is public, the tables, the comparisons, what must hold. */

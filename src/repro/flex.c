@@ -13,27 +13,6 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* The lower bound in microseconds; NaN after a failure. */
-static double bound_us(struct repro_report *r, const char *spec, uint64_t bytes)
-{
-    struct tutti_topo *t = NULL;
-    struct tutti_bound *b = NULL;
-    struct tutti_bound_info info = {.bound_us = (double)NAN};
-    struct tutti_error err;
-    if (repro_counts(r))
-        return 0;
-    tutti_status st = tutti_topo_parse(spec, &t, &err);
-    if (!st)
-        st = tutti_bound_make(t, TUTTI_ALLREDUCE, 0, bytes, &b, &err);
-    if (!st)
-        (void)tutti_bound_get(b, tutti_bound_best(b), &info);
-    else
-        repro_fail(r, &err);
-    tutti_bound_free(b);
-    tutti_topo_free(t);
-    return info.bound_us;
-}
-
 /* The planner's time in microseconds; NaN when refused. */
 static double price_us(struct repro_report *r, const char *spec, const char *algo,
                        const char *options, uint64_t bytes)
@@ -119,7 +98,7 @@ static void show_nics(struct repro_report *r)
         struct tutti_sim_options o = {0};
         char spec[80];
         snprintf(spec, sizeof spec, "nics:%s@1us", rows[i].rates);
-        double bound = bound_us(r, spec, bytes);
+        double bound = repro_bound_us(r, spec, bytes);
         if (!repro_simulate(r, &(struct repro_case){spec, "flex", NULL, bytes}, &o, &best) ||
             !repro_simulate(r, &(struct repro_case){spec, "flex", "shares=even", bytes}, &o, &even))
             return;
@@ -284,15 +263,31 @@ static double random_ring_us(const struct net *n, uint64_t bytes)
     return 2 * (p - 1.0) * (links + (double)bytes / p * 8e-3 * slowest);
 }
 
+static uint32_t ranks_of(const struct net *n)
+{
+    uint32_t p = 0;
+    for (uint32_t h = 0; h < n->nhosts; h++)
+        p += n->host[h];
+    return p;
+}
+
+/* A network and a size, with its bound. */
+struct place {
+    const struct net *n;
+    uint64_t bytes;
+    double bound;
+};
+
 /* One row of a size table; busiest is the bytes on the busiest link. */
-static void add_row(struct repro_report *r, const char *name, uint64_t bytes, double us,
-                    double bound, double busiest)
+static void add_row(struct repro_report *r, const struct place *p, const char *name, double us,
+                    double busiest)
 {
     repro_text(r, "%s", name);
-    repro_count(r, bytes);
+    repro_count(r, p->bytes);
     repro_real(r, us);
-    repro_real(r, us / bound);
-    repro_real(r, busiest / (double)bytes);
+    repro_real(r, us / p->bound);
+    repro_real(r, busiest / (double)p->bytes);
+    repro_real(r, repro_busbw(p->bytes, ranks_of(p->n), us));
 }
 
 /* The worst ratio of flex's time to the others', over all sizes of the networks of one kind. */
@@ -306,23 +301,26 @@ static void show_net(struct repro_report *r, const struct net *n, struct worst *
     const uint64_t factor = repro_is_quick(r) ? 64 : 4;
     char title[200];
     snprintf(title, sizeof title, "%s: all-reduce, level step, 1 us per link", n->spec);
-    repro_table(r, n->name, title, "algo|bytes|time_us|ratio_to_bound|busiest_link");
+    repro_table(r, n->name, title, "algo|bytes|time_us|ratio_to_bound|busiest_link|busbw_GBs");
     for (uint64_t bytes = 65536; bytes <= 256 * MIB; bytes *= factor) {
-        double us[NRIVALS], bound = bound_us(r, n->spec, bytes);
+        const struct place p = {n, bytes, repro_bound_us(r, n->spec, bytes)};
+        double us[NRIVALS];
         for (size_t i = 0; i < NRIVALS; i++) {
             struct tutti_sim_result x;
             us[i] = (double)NAN;
             if (!repro_price(r, n->spec, rivals[i].algo, rivals[i].options, bytes, &x))
                 continue;
             us[i] = x.time_us;
-            add_row(r, rivals[i].name, bytes, us[i], bound, (double)x.bytes_on_busiest_link);
+            add_row(r, &p, rivals[i].name, us[i], (double)x.bytes_on_busiest_link);
         }
-        add_row(r, "ring, random order", bytes, random_ring_us(n, bytes), bound, (double)NAN);
+        add_row(r, &p, "ring, random order", random_ring_us(n, bytes), (double)NAN);
         w->ring = fmax(w->ring, us[FLEX] / us[RING]);
         if (isfinite(us[BLUECONNECT]))
             w->blueconnect = fmax(w->blueconnect, us[FLEX] / us[BLUECONNECT]);
     }
     repro_plot(r, "bytes", "time_us", "algo");
+    repro_plot(r, "bytes", "busbw_GBs", "algo");
+    repro_plot(r, "bytes", "ratio_to_bound", "algo");
 }
 
 /* Symmetric networks must not lose; on asymmetric ones flex must win against the ring. */
@@ -339,6 +337,18 @@ static void show_sizes(struct repro_report *r)
         r, uneven.ring < 1,
         "asymmetric trees: flex faster than the ring at every size (worst %.3g of its time)",
         uneven.ring);
+    repro_table(r, "claims",
+                "The abstract's claims (it gives no figure) and ours: times as fast as the other, "
+                "the least of all sizes",
+                "claim|paper|vs_ring|vs_blueconnect");
+    repro_text(r, "symmetric trees: even or better");
+    repro_text(r, "no figure");
+    repro_real(r, 1 / even.ring);
+    repro_real(r, 1 / even.blueconnect);
+    repro_text(r, "asymmetric trees: faster");
+    repro_text(r, "no figure");
+    repro_real(r, 1 / uneven.ring);
+    repro_real(r, uneven.blueconnect > 0 ? 1 / uneven.blueconnect : (double)NAN);
 }
 
 void repro_flex(struct repro_report *r)

@@ -163,27 +163,11 @@ static double rival_us(struct repro_report *r, const struct rival *v, const char
                : NAN;
 }
 
-/* The lower bound in microseconds; NaN after a failure, 0 while only counting. */
 static double bound_of(struct repro_report *r, const char *kind, uint64_t bytes)
 {
-    struct tutti_topo *t = NULL;
-    struct tutti_bound *b = NULL;
-    struct tutti_bound_info i = {.bound_us = NAN};
-    struct tutti_error err;
     char spec[96];
-    if (repro_counts(r))
-        return 0;
     snprintf(spec, sizeof spec, "%s" MT_LINK, kind);
-    tutti_status st = tutti_topo_parse(spec, &t, &err);
-    if (!st)
-        st = tutti_bound_make(t, TUTTI_ALLREDUCE, 0, bytes, &b, &err);
-    if (st)
-        repro_fail(r, &err);
-    else
-        tutti_bound_get(b, tutti_bound_best(b), &i);
-    tutti_bound_free(b);
-    tutti_topo_free(t);
-    return i.bound_us;
+    return repro_bound_us(r, spec, bytes);
 }
 
 /* The times of all rivals on one network and size, the best baseline, and the best of ours.
@@ -288,13 +272,16 @@ static void show_torus(struct repro_report *r, struct mt_findings *f)
 {
     f->ring_least = f->ring_least_best = INFINITY;
     repro_table(r, "sizes", "torus:8x8, 32 KiB .. 64 MiB",
-                "algorithm|bytes|time_us|vs_multitree|algbw_GBs");
+                "algorithm|bytes|time_us|vs_multitree|algbw_GBs|busbw_GBs|ratio_to_bound");
     repro_plot(r, "bytes", "time_us", "algorithm");
+    repro_plot(r, "bytes", "busbw_GBs", "algorithm");
+    repro_plot(r, "bytes", "ratio_to_bound", "algorithm");
     for (uint64_t bytes = 32 << 10; bytes <= 64 << 20; bytes *= 2) {
         struct field x = run_field(r, "torus:8x8", bytes);
         if (x.best == NRIVALS || x.ours == NRIVALS)
             return;
         note_torus(f, &x);
+        double bound = bound_of(r, "torus:8x8", bytes);
         for (size_t i = 0; i < NRIVALS; i++) {
             if (isnan(x.us[i]))
                 continue;
@@ -303,6 +290,8 @@ static void show_torus(struct repro_report *r, struct mt_findings *f)
             repro_real(r, x.us[i]);
             repro_real(r, x.us[i] / x.us[PLAIN]);
             repro_real(r, (double)bytes / x.us[i] / 1e3);
+            repro_real(r, repro_busbw(bytes, 64, x.us[i]));
+            repro_real(r, x.us[i] / bound);
         }
     }
     repro_check(r, f->ring_least >= 3.6,

@@ -7,7 +7,7 @@
  * An experiment runs twice: first with `counting`, in which nothing is computed and only the number
  * of computations is found for the progress line; then in earnest. The first failure is kept in the
  * report, and everything after it does nothing: experiments need no error handling of their own. */
-#include "repro/repro.h"
+#include "repro/report_int.h"
 
 #include <assert.h>
 #include <math.h>
@@ -16,44 +16,6 @@
 #include <string.h>
 
 #include "cli/plot.h"
-
-enum cell_kind { TEXT, REAL, COUNT };
-
-/* A cell has its text for people and its value for JSON and pictures. */
-struct cell {
-    enum cell_kind kind;
-    double real;
-    uint64_t count;
-    char text[REPRO_CELL];
-};
-
-/* Cells are in row order; a row has ncolumns of them. `columns` is the text "a|b|c" until
- * cut_columns; x, y and line are the columns of the picture when `plotted`. */
-struct table {
-    char name[REPRO_NAME], title[160], columns[200];
-    const char *column[REPRO_COLUMNS];
-    size_t ncolumns, ncells, cap;
-    struct cell *cells;
-    size_t x, y, line;
-    bool plotted;
-};
-
-/* A note, or a check with its outcome. */
-struct line {
-    bool check, ok;
-    char text[600];
-};
-
-struct repro_report {
-    const char *name;
-    struct tutti_error err;
-    bool failed, quick;
-    bool counting;
-    uint64_t begun, total; /* computations begun so far; of the whole run, from counting */
-    struct table *tables;
-    struct line *lines;
-    size_t ntables, nlines;
-};
 
 /* Frees what the report holds, not the report itself. */
 static void clear(struct repro_report *r)
@@ -252,10 +214,9 @@ void repro_plot(struct repro_report *r, const char *x, const char *y, const char
     struct table *t = r->ntables ? &r->tables[r->ntables - 1] : NULL;
     if (r->failed || !t)
         return;
-    t->plotted = true;
-    t->x = column_of(t->columns, x);
-    t->y = column_of(t->columns, y);
-    t->line = column_of(t->columns, line);
+    assert(t->nplots < REPRO_PLOTS);
+    t->plot[t->nplots++] = (struct picture){column_of(t->columns, x), column_of(t->columns, y),
+                                            column_of(t->columns, line)};
 }
 
 /* ---- prices ---- */
@@ -402,76 +363,6 @@ static void print_json(const struct repro_report *r, bool ok)
     tutti_json_close(j);
 }
 
-/* ---- pictures ---- */
-
-/* The axis for a column: its name's ending tells the unit and the factor to it. */
-static struct cli_plot_axis axis_of(const char *column, double *ret_scale)
-{
-    static const struct {
-        const char *end, *label;
-        enum cli_plot_unit unit;
-        double scale;
-    } units[] = {{"bytes", "size of the vector", CLI_PLOT_BYTES, 1},
-                 {"_mib", "size", CLI_PLOT_BYTES, 1 << 20},
-                 {"_us", "time", CLI_PLOT_US, 1},
-                 {"_ms", "time", CLI_PLOT_US, 1000}};
-    size_t n = strlen(column);
-    *ret_scale = 1;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        size_t k = strlen(units[i].end);
-        if (n < k || strcmp(column + n - k, units[i].end))
-            continue;
-        *ret_scale = units[i].scale;
-        return (struct cli_plot_axis){units[i].label, units[i].unit, NULL};
-    }
-    return (struct cli_plot_axis){column, CLI_PLOT_NUMBER, NULL};
-}
-
-/* A plotted table as a picture; false when out of memory. */
-static bool draw_table(const struct table *t, FILE *out)
-{
-    size_t rows = t->ncolumns ? t->ncells / t->ncolumns : 0;
-    double sx, sy, *xy = calloc(2 * rows + 1, sizeof *xy);
-    const char **line = calloc(rows + 1, sizeof *line);
-    struct cli_plot p = {.title = t->title,
-                         .x = axis_of(t->column[t->x], &sx),
-                         .y = axis_of(t->column[t->y], &sy),
-                         .n = rows,
-                         .line = line};
-    bool ok = line && xy;
-    for (size_t i = 0; ok && i < rows; i++) {
-        line[i] = t->cells[i * t->ncolumns + t->line].text;
-        xy[i] = t->cells[i * t->ncolumns + t->x].real * sx;
-        xy[rows + i] = t->cells[i * t->ncolumns + t->y].real * sy;
-    }
-    p.x.v = xy;
-    p.y.v = ok ? xy + rows : NULL;
-    if (ok)
-        cli_plot_draw(out, &p);
-    free(line);
-    free(xy);
-    return ok;
-}
-
-/* Writes DIR/<experiment>-<table>.svg for every plotted table. Returns 0 or the exit code after
- * a complaint. */
-static int report_draw(const struct repro_report *r, const struct cli_args *a, const char *dir)
-{
-    for (size_t i = 0; i < r->ntables; i++) {
-        char path[512];
-        if (!r->tables[i].plotted)
-            continue;
-        snprintf(path, sizeof path, "%.400s/%s-%s.svg", dir, r->name, r->tables[i].name);
-        FILE *out = fopen(path, "w");
-        if (!out)
-            return cli_bad(a, "cannot write %s", path);
-        bool ok = draw_table(&r->tables[i], out);
-        if (fclose(out) || !ok)
-            return cli_bad(a, "cannot write %s", path);
-    }
-    return CLI_OK;
-}
-
 /* Columns are cut here, when no more tables are added. Pictures come before the report. */
 int repro_close(struct repro_report *r, const struct cli_args *a)
 {
@@ -484,7 +375,9 @@ int repro_close(struct repro_report *r, const struct cli_args *a)
     if (r->failed)
         code = cli_fail(a, &r->err);
     else if (cli_value(a, "svg"))
-        code = report_draw(r, a, cli_value(a, "svg"));
+        code = repro_draw(r, a, cli_value(a, "svg"));
+    if (!r->failed && code == CLI_OK && cli_value(a, "html"))
+        code = repro_page(r, a, cli_value(a, "html"));
     if (code == CLI_OK) {
         if (cli_flag(a, "json"))
             print_json(r, ok);

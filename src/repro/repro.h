@@ -24,8 +24,8 @@ void repro_count(struct repro_report *r, uint64_t value);
 /* A statement that must hold; the command exits with 1 when it does not. */
 void repro_check(struct repro_report *r, bool ok, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Asks for a picture (--svg) of the table begun last: column y over column x (both logarithmic),
- * a line per text of column `line`. */
+/* Asks for a picture (--svg, --html) of the table begun last, at most three: column y over column x
+ * (both logarithmic; a bus bandwidth from 0), a line per text of column `line`. */
 void repro_plot(struct repro_report *r, const char *x, const char *y, const char *line);
 
 /* The price of a named algorithm on a network by the planner (level step). Options are "k=v,k=v"
@@ -33,6 +33,10 @@ void repro_plot(struct repro_report *r, const char *x, const char *y, const char
  * then), or when the report has failed already. */
 bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options,
                  uint64_t bytes, struct tutti_sim_result *ret);
+/* The bound of an all-reduce on a network in microseconds; NaN when the report has failed. */
+double repro_bound_us(struct repro_report *r, const char *spec, uint64_t bytes);
+/* The bus bandwidth of an all-reduce: bytes / time x 2(n-1)/n, in 10^9 bytes/s. */
+double repro_busbw(uint64_t bytes, uint32_t ranks, double us);
 bool repro_has_algo(const char *name);
 struct repro_case {
     const char *spec, *algo, *options; /* options: "k=v,k=v" or NULL */

@@ -106,3 +106,28 @@ double repro_best_us(struct repro_report *r, const struct repro_case *c, const c
         *ret_level = lockstep ? "step" : "flow";
     return lockstep ? step.time_us : free_running.time_us;
 }
+
+double repro_bound_us(struct repro_report *r, const char *spec, uint64_t bytes)
+{
+    struct tutti_topo *t = NULL;
+    struct tutti_bound *b = NULL;
+    struct tutti_bound_info info = {.bound_us = (double)NAN};
+    struct tutti_error err;
+    if (repro_counts(r) || repro_failed(r))
+        return (double)NAN;
+    tutti_status st = tutti_topo_parse(spec, &t, &err);
+    if (!st)
+        st = tutti_bound_make(t, TUTTI_ALLREDUCE, 0, bytes, &b, &err);
+    if (!st)
+        (void)tutti_bound_get(b, tutti_bound_best(b), &info);
+    else
+        repro_fail(r, &err);
+    tutti_bound_free(b);
+    tutti_topo_free(t);
+    return info.bound_us;
+}
+
+double repro_busbw(uint64_t bytes, uint32_t ranks, double us)
+{
+    return (double)bytes / us / 1e3 * 2 * (ranks - 1) / ranks;
+}

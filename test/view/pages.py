@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""pages.py TUTTI - pages of tutti view: what is in the file, and what a browser makes of it.
+"""pages.py TUTTI - pages of tutti view, and of --html: what is in the file, and what a browser makes of it.
 
 The file: one piece, below 1.5 MB, nothing to load, no text of a plan or network as markup. The
 browser (Chromium, over its debugging pipe): open, play, scrub, click a rank, compare, keys, labels,
 no errors; and that the script, which runs the operations of every plan on counts, ends with every
 result complete. Without a browser the second half is skipped, and said so."""
 
+import html.parser
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import xml.dom.minidom
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402
@@ -173,6 +175,88 @@ def check_traces():
     return path
 
 
+class Cells(html.parser.HTMLParser):
+    """The texts of all table cells of a page, and the names of all its elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells, self.inside, self.tags, self.loads = [], False, set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.loads += [a for a in attrs if a[0] in ("src", "href", "xlink:href") or a[0].startswith("on")]
+        self.inside = tag == "td"
+        if self.inside:
+            self.cells.append("")
+
+    def handle_data(self, data):
+        if self.inside:
+            self.cells[-1] += data.rstrip("\n")
+
+
+def read_report(name, path):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    check(name + ": below 1.5 MB", len(text) < LIMIT, len(text))
+    for picture in re.findall(r"<svg.*?</svg>", text, re.S):
+        xml.dom.minidom.parseString(picture)
+    cells = Cells()
+    cells.feed(text)
+    check(name + ": no script, nothing to load", "script-src 'none'" in text and "script" not in cells.tags
+          and not cells.loads and not re.search(r"@import|url\(", text), cells.loads)
+    return text, cells
+
+
+def check_reports():
+    """Pages of explain, train-sim, bench and repro hold the figures that --json has."""
+    paths = {name: os.path.join(folder, "page-%s.html" % name) for name in ("explain", "step", "bench")}
+    words = ["--topo", os.path.join(folder, "net.json"), "--size", "1M", "--envelope", "1K..64K"]
+    want = json.loads(tool("explain", *words, "--json", "--html", paths["explain"]).stdout)
+    text, cells = read_report("explain page", paths["explain"])
+    check("explain page: names stay text", "img" not in cells.tags and "&lt;img" in text)
+    for c in want["candidates"]:
+        check("explain page has %s" % c["algo"], c["algo"] in cells.cells and
+              (c["refused"] or "%.3f" % c["ratio_to_bound"] in cells.cells) and c["why"] in cells.cells)
+    done = tool("explain", *words, "--json", "--html", "-", status=2)
+    check("explain: one of --json and --html -", "standard output" in done.stderr, done.stderr)
+    profile = os.path.join(folder, "profile.json")
+    tool("train-sim", "--model", "alexnet", "--topo", "star:4", "--policy", "dear", "--write-profile", profile)
+    with open(profile, encoding="utf-8") as f:
+        data = f.read()
+    with open(profile, "w", encoding="utf-8") as f:
+        f.write(data.replace("conv1.weight", "<img onerror=hit>"))
+    want = json.loads(tool("train-sim", "--model", profile, "--topo", "star:4@1Gbps,30us", "--json", "--html", paths["step"]).stdout)
+    text, cells = read_report("step page", paths["step"])
+    check("step page: names stay text", "img" not in cells.tags and "<img onerror=hit>" in cells.cells)
+    check("step page: a row per policy", all(p["policy"] in cells.cells for p in want["policies"]))
+    check("step page: tracks and bars", text.count("<svg") == 1 + min(6, len(want["policies"])), text.count("<svg"))
+    want = json.loads(tool("bench", "-n", "2", "-b", "1K", "-e", "4K", "--iters", "2", "--check", "--json", "--html", paths["bench"]).stdout)
+    text, cells = read_report("bench page", paths["bench"])
+    check("bench page: the rows of the table", all("%.2f" % r["time_us"] in cells.cells and "%.3f" % r["busbw_GBs"] in cells.cells
+                                                   for r in want["rows"]), cells.cells)
+    done = tool("bench", "-n", "2", "--html", "/nosuch/page.html", status=2)
+    check("bench: a page that cannot be written", "nosuch" in done.stderr, done.stderr)
+    want = json.loads(tool("repro", "flexreduce", "--quick", "--json", "--html", folder, "--svg", folder).stdout)
+    text, cells = read_report("repro page", os.path.join(folder, "flexreduce.html"))
+    check("repro page: what must hold", all(c["text"] in cells.cells for c in want["checks"]))
+    rows = want["tables"]["hosts_8_4_2_1"]
+    check("repro: bus bandwidth and ratio as defined", all(abs(r["busbw_GBs"] / (r["bytes"] / r["time_us"] / 1e3 * 28 / 15) - 1) < 1e-9
+                                                          and r["ratio_to_bound"] >= 0.999 for r in rows), rows)
+    for name in ("hosts_4_2", "hosts_4_2-busbw_GBs", "hosts_4_2-ratio_to_bound"):
+        check("repro: picture " + name, os.path.exists(os.path.join(folder, "flexreduce-%s.svg" % name)))
+    return list(paths.values()) + [os.path.join(folder, "flexreduce.html")]
+
+
+def check_report_pages(paths):
+    with browser.Page("about:blank") as p:
+        for path in paths:
+            p.go("file://" + path)
+            check("browser: no errors on " + os.path.basename(path), not p.errors and p.run("document.querySelectorAll('svg.plot').length") > 0, p.errors)
+            wide = p.run("[...document.querySelectorAll('svg.plot text')].filter(t => { const b = t.getBBox(), s = t.ownerSVGElement.viewBox.baseVal;"
+                         " return !t.getAttribute('transform') && (b.x < -1 || b.x + b.width > s.width + 1 || b.y + b.height > s.height + 1); }).map(t => t.textContent)")
+            check("browser: all text inside its picture on " + os.path.basename(path), not wide, wide)
+
+
 def check_run_page(path):
     with browser.Page("file://" + path) as p:
         p.wait("window.tutti !== undefined")
@@ -259,9 +343,11 @@ with tempfile.TemporaryDirectory() as folder:
     check_files()
     evil = check_hostile()
     run = check_traces()
+    reports = check_reports()
     if browser.find():
         check_browser(evil)
         check_run_page(run)
+        check_report_pages(reports)
     else:
         print("skipped: no browser (Debian: apt install chromium); the pages were not opened")
 print("%d failures" % len(failures))
