@@ -71,6 +71,40 @@ def test_not_contiguous():
     assert all(torch.equal(o, data(r, 12, torch.float32).view(4, 3).t()) for r, o in enumerate(outs))
 
 
+def test_lazy_views():
+    """Views that negate or conjugate when they are read: what is meant travels, not what lies in memory."""
+    total = -sum(everybody(6, torch.float32))
+    for asynchronous in (False, True):
+        wait = (lambda work: work.wait()) if asynchronous else (lambda work: None)
+        x = torch._neg_view(data(ME, 6, torch.float32))
+        wait(dist.all_reduce(x, async_op=asynchronous))
+        assert torch.equal(x, total)
+        x = torch._neg_view(data(ME, 6, torch.float32))
+        wait(dist.broadcast(x, 0, async_op=asynchronous))
+        assert torch.equal(x, -data(0, 6, torch.float32))
+        out, x = torch._neg_view(torch.zeros(6 * N)), torch._neg_view(data(ME, 6, torch.float32))
+        wait(dist.all_gather_into_tensor(out, x, async_op=asynchronous))
+        assert torch.equal(out, -torch.cat(everybody(6, torch.float32)))
+        outs = [torch.zeros(6) for _ in range(N)]
+        wait(dist.all_gather(outs, x, async_op=asynchronous))
+        assert torch.equal(torch.cat(outs), out)
+        out = torch.zeros(6)
+        wait(dist.reduce_scatter_tensor(out, torch._neg_view(data(ME, 6, torch.float32).repeat(N)), async_op=asynchronous))
+        assert torch.equal(out, total)
+        out = torch.zeros(6 * N)
+        wait(dist.all_to_all_single(out, torch._neg_view(data(ME, 6, torch.float32).repeat(N)), async_op=asynchronous))
+        assert torch.equal(out, -torch.cat(everybody(6, torch.float32)))
+    z = torch.complex(data(ME, 5, torch.float32), data(ME + 1, 5, torch.float32)).conj()
+    dist.distributed_c10d._get_default_group().broadcast([z], 0).wait()  # dist.broadcast of torch 2 refuses it
+    assert torch.equal(z.resolve_conj().imag, -data(1, 5, torch.float32))
+    x = torch._neg_view(data(ME, 6, torch.float32))
+    if ME == 0:
+        dist.send(x, 1)
+    elif ME == 1:
+        dist.recv(x, 0)
+    assert torch.equal(x, -data(0 if ME < 2 else ME, 6, torch.float32))
+
+
 def test_gathers():
     for dtype in NATIVE + OTHERS:
         outs = [torch.zeros(5, dtype=dtype) for _ in range(N)]

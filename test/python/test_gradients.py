@@ -161,6 +161,10 @@ def swapped(model, opt, step):
     model.a.bias.grad, model.a.weight.grad = model.a.bias.grad.neg(), model.a.weight.grad.sign()
 
 
+def negated(model, opt, step):
+    model.a.weight.grad, model.b.bias.grad = torch._neg_view(model.a.weight.grad), torch._neg_view(torch.arange(7.0) / 7)
+
+
 def noisy(model, opt, step):
     g = torch.Generator().manual_seed(step)
     for p in model.parameters():
@@ -176,7 +180,7 @@ def zeroed_in_between(model, opt, step):
         model.zero_grad()
 
 
-CHANGES = [drop_one, drop_all, zeros, fixed, scaled, half_data, set_memory, transposed, clip_norm, clip_value, foreach, swapped, noisy]
+CHANGES = [drop_one, drop_all, zeros, fixed, scaled, half_data, set_memory, transposed, clip_norm, clip_value, foreach, swapped, negated, noisy]
 
 
 def test_changed_gradients():
@@ -204,6 +208,23 @@ def test_one_rank_only_looks():
             float(model.b.weight.grad.sum())
 
     everywhere(stepping(look))
+
+
+def test_one_rank_synchronizes_after_the_step():
+    """p.grad is the average already: nothing is communicated, with or without zero_grad() in between."""
+
+    def program(model, opt, loss):
+        for step in range(6):
+            opt.zero_grad(set_to_none=step % 2 == 0)
+            if ME == step % N and hasattr(opt, "synchronize"):
+                opt.synchronize()
+            loss(model, step).backward()
+            opt.step()
+            if ME == 0 and hasattr(opt, "synchronize"):
+                opt.synchronize()
+
+    everywhere(program)
+    everywhere(program, find_unused_parameters=True)
 
 
 # ---- parameters that some ranks do not use ----

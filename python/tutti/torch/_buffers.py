@@ -11,6 +11,7 @@ from typing import Any, Iterator, List, Optional
 import torch
 
 from ._awaited import arrived, await_on
+from ._tensors import dense
 
 
 class _Wait:
@@ -27,7 +28,7 @@ class _Wait:
 
 
 def _as_bytes(t: torch.Tensor) -> torch.Tensor:
-    return t.detach().contiguous().reshape(-1).view(torch.uint8)
+    return dense(t.detach()).reshape(-1).view(torch.uint8)
 
 
 class Buffers:

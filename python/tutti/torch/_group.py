@@ -22,7 +22,7 @@ from ._meet import meet, seconds_of
 from ._p2p import Letter, Office
 from ._quick import DTYPE_CODES, REDUCED, Quick, is_plain
 from ._tensors import (
-    NAMES, Joint, Stand, Tensor, check_alike, check_dense, factor_of, movable, native, op_name, reduce_gathered, scaled,
+    NAMES, Joint, Stand, Tensor, check_alike, check_dense, dense, factor_of, movable, native, op_name, reduce_gathered, scaled,
 )  # fmt: skip
 from ._work import AllOf, DoneWork, RequestWork, Work, seconds_of as seconds_of_call
 
@@ -258,7 +258,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             known = REDUCED.get((input.dtype, opts.reduceOp.op.value))
             if known is not None and is_plain(output) and is_plain(input):
                 return self._quick.call("reduce_scatter", input.data_ptr(), output.data_ptr(), output.numel(), *known)
-        return self._reduce_scatter(output, scaled(input.contiguous(), _factor(opts)), opts)
+        return self._reduce_scatter(output, scaled(dense(input), _factor(opts)), opts)
 
     reduce_scatter_tensor = reduce_scatter_single = _reduce_scatter_base  # names of torch 1.13 to 2.13
 
@@ -293,7 +293,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"tutti: allgather: {len(outputs)} outputs for {self._n} ranks")
         check_alike([t, *outputs], "allgather")
         joint = Joint(outputs, fill=False)
-        return self._launch("all_gather", t.contiguous(), joint.block, *movable(t), outputs, after=joint.back, opts=opts)
+        return self._launch("all_gather", dense(t), joint.block, *movable(t), outputs, after=joint.back, opts=opts)
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         """The same in one tensor of n blocks."""
@@ -304,7 +304,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         if code is not None and self._blocks(opts) and is_plain(output) and is_plain(input):
             return self._quick.call("all_gather", input.data_ptr(), output.data_ptr(), input.numel(), code)
         stand = Stand(output)
-        return self._launch("all_gather", input.contiguous(), stand.block, *movable(input), [output], after=stand.back, opts=opts)
+        return self._launch("all_gather", dense(input), stand.block, *movable(input), [output], after=stand.back, opts=opts)
 
     all_gather_into_tensor = all_gather_single = _allgather_base
 
@@ -323,14 +323,14 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         """The root gets everybody's tensor."""
         t, root = _single(input_tensors, "gather"), _root(opts)
         if self._me != root:
-            return self._launch("gather", t.contiguous(), None, *movable(t), [], root=root, opts=opts)
+            return self._launch("gather", dense(t), None, *movable(t), [], root=root, opts=opts)
         outputs = list(output_tensors[0]) if isinstance(output_tensors[0], (list, tuple)) else list(output_tensors)
         check_dense(outputs)
         if len(outputs) != self._n:
             raise ValueError(f"tutti: gather: {len(outputs)} outputs for {self._n} ranks")
         check_alike([t, *outputs], "gather")
         joint = Joint(outputs, fill=False)
-        return self._launch("gather", t.contiguous(), joint.block, *movable(t), outputs, root=root, after=joint.back, opts=opts)
+        return self._launch("gather", dense(t), joint.block, *movable(t), outputs, root=root, after=joint.back, opts=opts)
 
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """Rank r gets the root's r-th tensor."""
@@ -369,7 +369,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         check_dense([output, input])
         if input.dtype != output.dtype:
             raise ValueError("tutti: alltoall: input and output of one data type are expected")
-        stand, block = Stand(output), input.contiguous()
+        stand, block = Stand(output), dense(input)
         ins = self._splits(input, input_split_sizes, elements)
         outs = self._splits(output, output_split_sizes, elements)
         if not output_split_sizes and not input_split_sizes:
@@ -421,7 +421,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         t = _single(tensors, "send")
         self._check_peer(dst)
         letter = Letter(self._ledger, f"send to rank {dst} {self._ledger.place}", t, None, self._office.limit)
-        self._office.send(letter, t.detach().contiguous(), dst, tag)
+        self._office.send(letter, dense(t.detach()), dst, tag)
         return self._enlist(letter)
 
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:

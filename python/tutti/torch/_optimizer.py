@@ -30,7 +30,7 @@ from ._group import ProcessGroupTutti
 from ._ledger import Closer
 from ._slot import Slot
 from ._steps import OPEN, Steps
-from ._tensors import NAMES, _short
+from ._tensors import NAMES, _short, is_dense_block
 from ._updates import Library, Wrapped
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default  # as this torch has it
@@ -127,7 +127,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _add_tensor(self, x: _model.Trained, times: Dict[str, Any]) -> Slot:
         p = x.param
-        if p.dtype not in NAMES or not p.is_contiguous() or p.device.type != "cpu":
+        if p.dtype not in NAMES or not is_dense_block(p) or p.device.type != "cpu":
             raise ValueError(f"{x.name}: {p.dtype} on {p.device.type}: contiguous CPU parameters of a known type are needed")
         more: Dict[str, Any] = {"param": p.data_ptr()} if self.builtin and p.numel() else {}
         more["forward_us"], more["backward_us"] = times.get(_short(x.name), (0.0, 0.0))
@@ -199,7 +199,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
             )
 
     def synchronize(self) -> None:
-        """Makes every p.grad the average over all ranks, now, between backward() and step(). Looking at any p.grad does the same."""
+        """Makes every p.grad the average over all ranks, now, between backward() and step(). Looking at any p.grad does the same. After
+        step() p.grad is the average that was used, and nothing happens."""
         with self._steps.lock:
             self._steps.check_open()
             self._steps.average()

@@ -12,6 +12,8 @@ from typing import Any, Optional, Sequence, Tuple
 
 import torch
 
+from ._tensors import is_dense_block
+
 _CPU = 1  # kDLCPU
 _CODES = {torch.bfloat16: 4}  # kDLBfloat; kDLFloat for floating-point numbers, else kDLInt
 _c = ctypes.PyDLL(None)  # short calls: the interpreter's lock is kept
@@ -96,7 +98,7 @@ class Place:
             tensor.data_ptr() == self._address
             and tensor.dtype == self._dtype
             and tensor.shape == self._shape
-            and tensor.is_contiguous()
+            and is_dense_block(tensor)
         )
 
     def move_out(self) -> None:

@@ -31,7 +31,7 @@ _DTYPE_NAMES = {code: name for name, code in DTYPES.items()}
 
 def is_plain(t: Tensor) -> bool:
     """Memory that the library can use as it is?"""
-    return t.layout is _STRIDED and t.is_cpu and t.is_contiguous()  # type: ignore[attr-defined]
+    return t.layout is _STRIDED and t.is_cpu and t.is_contiguous() and not t.is_neg()  # type: ignore[attr-defined]
 
 
 class Quick:

@@ -22,6 +22,7 @@ from .._trainer import Trainer
 from . import _trace
 from ._awaited import arrived, await_on, is_awaited, wait_for
 from ._slot import Slot
+from ._tensors import dense
 
 IDLE, OPEN, AVERAGED = range(3)
 
@@ -107,6 +108,7 @@ class Steps:
         self.phase = IDLE
         self.syncing = True
         self.count = 0  # steps
+        self._fresh = False  # has a backward pass brought anything since the last step?
         self.refused = ""  # why, since the last step; other ranks may not have been
         self._discovering = True
         self.lock = threading.RLock()  # a thread may train while another one ends the program
@@ -159,6 +161,7 @@ class Steps:
 
     def ready(self, s: Slot) -> None:
         """Autograd has accumulated p.grad."""
+        self._fresh = True
         if s.piped:
             self._check_piped(s)
             return
@@ -212,7 +215,7 @@ class Steps:
             raise TypeError(f"tutti: {s.name} has a gradient of layout {grad.layout}: DistributedOptimizer averages dense ones (sparse=False)")
         s.let_go()
         if s.narrow and grad is not None:
-            grad = grad.detach().contiguous()
+            grad = dense(grad.detach())
             self.trainer.put_grad(s.index, grad.data_ptr())
         else:
             s.fill(grad)
@@ -309,8 +312,8 @@ class Steps:
         self.settle([s])
 
     def average(self, inside: bool = False) -> None:
-        """Makes every p.grad that nobody has replaced the average over all ranks. `inside`: of a backward pass."""
-        if self.phase == AVERAGED or not self._something():
+        """Makes every p.grad that nobody has replaced the average over all ranks. `inside`: of a backward pass. After step() it is one."""
+        if self.phase == AVERAGED or not self._unaveraged():
             return
         if self.refusal:
             raise self._refuse(self.refusal)
@@ -326,6 +329,12 @@ class Steps:
             for s in self.slots:
                 if not s.stand_in:
                     s.open(self.trainer.used(s.index))
+
+    def _unaveraged(self) -> bool:
+        """Is there a gradient of this rank's own?"""
+        if self.phase == OPEN or (self._fresh and self._something()):
+            return True
+        return any(s.grad is not None and not (s.handed and s.shows_mine()) for s in self.slots)
 
     def _something(self) -> bool:
         """Is there anything to communicate? With find_unused_parameters others may have something."""
@@ -347,6 +356,7 @@ class Steps:
             self._pend()
         self.count += 1
         self.refused = ""
+        self._fresh = False
         for p in self.pipes:
             p.begin()
         self.updates.counted()
@@ -401,6 +411,7 @@ class Steps:
             if self.sharded:
                 raise self._refuse(f"zero_grad() between backward() and step(), where the update has begun: {self.refusal}")
             self._average()
+        self._fresh = False
         for s in self.slots:
             if set_to_none:
                 s.forget()

@@ -87,8 +87,13 @@ def movable(t: Tensor, numel: Optional[int] = None) -> Tuple[int, str]:
 
 
 def is_dense_block(t: Tensor) -> bool:
-    """Are the elements in row-major order without gaps?"""
-    return t.is_contiguous()
+    """Are the elements in row-major order without gaps, and what lies there (not a view that negates or conjugates when it is read)?"""
+    return t.is_contiguous() and not t.is_neg() and not t.is_conj()
+
+
+def dense(t: Tensor) -> Tensor:
+    """The tensor, or a new one with its elements, as a dense block."""
+    return t if is_dense_block(t) else t.resolve_conj().resolve_neg().contiguous()
 
 
 class Stand:
@@ -96,7 +101,7 @@ class Stand:
 
     def __init__(self, tensor: Tensor) -> None:
         self.real = tensor
-        self.block = tensor if is_dense_block(tensor) else tensor.contiguous()
+        self.block = dense(tensor)
 
     def back(self) -> None:
         """The stand-in's contents in the tensor."""
