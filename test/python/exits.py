@@ -5,13 +5,15 @@ two ranks under every policy, each rank in a process that finishes its interpret
 
 Ranks are forked from a process that has loaded torch and started nothing; a rank then leaves main() and runs its ending at the top level of
 this file, so that exceptions are unhandled ones and objects die with the interpreter. A rank that does not end within LIMIT seconds, or
-ends by a signal or with a status that the ending does not expect, is a failure (LIMIT is for a machine with nothing else to do). What a
-rank that does not end is doing is printed: its Python stacks, and those of C where gdb is installed. Most endings wait for a deadline: several programs run at a time. Programs that failed
+ends by a signal or with a status that the ending does not expect, is a failure (LIMIT is for a machine with nothing else to do), unless
+torch without Tutti ends by the same signal in the same place (endings.ALONE). What a rank that does not end is doing is printed: its Python
+stacks, and those of C where gdb is installed. Most endings wait for a deadline: several programs run at a time. Programs that failed
 while the whole machine stood still, this process with it, are run again, and so are those whose ranks missed the deadline of a few seconds
 before their ending began: three times at most."""
 
 import contextlib
 import faulthandler
+import functools
 import os
 import shutil
 import signal
@@ -69,6 +71,17 @@ class Rank:
             return f.read()
 
 
+@functools.lru_cache(maxsize=None)
+def status_alone(name):
+    """The status of the ending's program without Tutti; 0 without one."""
+    program = endings.ALONE.get(name)
+    if program is None:
+        return 0
+    status = subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL, check=False).returncode
+    print(f"{name}: torch {torch.__version__} without Tutti ends with {status}", flush=True)
+    return status
+
+
 class Play:
     """One ending under one policy."""
 
@@ -104,7 +117,8 @@ class Play:
         got = tuple(r.status for r in self.ranks)
         text = f"rank {hung} did not end within {time.monotonic() - self.begun:.0f} s" if hung else None
         if not hung and not all(w is None and g >= 0 or w == g for w, g in zip(want, got)):
-            text = f"ended with {got}, not {want}"
+            alone = status_alone(self.name)
+            text = None if alone < 0 and got == (alone,) * RANKS else f"ended with {got}, not {want}"
         self.stood = self.stood or not all(os.path.exists(os.path.join(self.folder, f"begun{k}")) for k in range(RANKS))
         if text:
             text += "".join(f"\n--- rank {k}\n{r.output()}" for k, r in enumerate(self.ranks))
