@@ -73,6 +73,9 @@ struct tt_wire {
     /* Some rank of the group must share its core; the same value on all ranks. */
     bool oversubscribed;
     bool lent_threads; /* only threads of the caller may drive the transport */
+    /* MPI: the group's block of tags; reserved: this rank must give it back. */
+    uint32_t block;
+    bool reserved;
 };
 /* Gives every rank of the group the `bytes` bytes of all ranks, in rank order. Collective. */
 typedef tutti_status tt_exchange_fn(void *ctx, const void *mine, size_t bytes, void *ret_all,

@@ -11,11 +11,12 @@
 
 #include "comm/comm_int.h"
 
-/* What the lowest rank of each host says about its region (others: zeros), and every rank about its
- * cores. Sent between ranks. */
+/* What the lowest rank of each host says about its region (others: zeros), every rank about its
+ * cores, and the first one about the group's tags of MPI. Sent between ranks. */
 struct offer {
     struct tt_region_key region;
     struct tt_cores cores;
+    uint32_t block;
 };
 
 /* Group ranks on this host, ascending, this rank included. */
@@ -52,16 +53,28 @@ static size_t region_bytes(const struct tt_wire *w)
     return shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, stream_bytes(w->nlocal));
 }
 
-/* Creates the region if this is the lowest local rank; *ret_offer is what the others need. */
-static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w,
-                                  struct offer *ret_offer, struct tutti_error *err)
+/* Creates the region, as the lowest local rank; *ret_offer is what the others need. */
+static tutti_status create_region(struct tt_wire *w, struct offer *ret_offer,
+                                  struct tutti_error *err)
 {
-    *ret_offer = (struct offer){0};
-    tt_meter_cores_self(&ret_offer->cores);
-    if (w->nlocal < 2 || w->local[0] != c->me)
-        return TUTTI_OK;
     tutti_status st = tt_shm_region_make(region_bytes(w), &w->region, err);
     return st ? st : tt_shm_region_describe(&w->region, &ret_offer->region, err);
+}
+
+/* The group's first member reserves its tags before it is known whether they will be needed. */
+static tutti_status make_offer(const struct tt_wire_config *c, struct tt_wire *w, struct offer *ret,
+                               struct tutti_error *err)
+{
+    struct tt_mpi *mpi = c->world->mpi;
+    tt_meter_cores_self(&ret->cores);
+    if (mpi && c->me == 0) {
+        tutti_status st = mpi->ops->reserve(mpi, &ret->block, err);
+        if (st)
+            return st;
+        w->reserved = true;
+        w->block = ret->block;
+    }
+    return w->nlocal > 1 && w->local[0] == c->me ? create_region(w, ret, err) : TUTTI_OK;
 }
 
 /* Opens the region of the lowest local rank, after checking that it is the sealed memory of this
@@ -146,11 +159,13 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
     uint8_t share, *shares = tt_zalloc(c->n, 1);
     bool hears = c->setup.through != NULL;
     tutti_status own =
-        all && shares ? create_region(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
+        all && shares ? make_offer(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
     tutti_status st =
         hears || !all || !shares ? tt_comm_unable(&c->setup, UINT32_MAX, own, err) : TUTTI_OK;
     if (!st)
         st = c->exchange(c->ctx, &mine, sizeof mine, all, own ? NULL : err);
+    if (!st)
+        w->block = all[0].block;
     if (!st && !own)
         own = find_crowd(c, w, all, err);
     if (!st && !own && w->nlocal > 1)
@@ -234,17 +249,18 @@ static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wir
     return st;
 }
 
-/* Reaches every rank through MPI, on a communicator of its own. */
+/* Reaches every rank through MPI. The transport gives the block back. */
 static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w,
                              struct tt_transport **ret, struct tutti_error *err)
 {
     struct tt_mpi *mpi = c->world->mpi;
     w->lent_threads = !mpi->threads;
-    return mpi->ops->open(
+    tutti_status st = mpi->ops->open(
         mpi,
-        &(struct tt_mpi_group){
-            .members = c->members, .n = c->n, .me = c->me, .role = (uint32_t)c->role},
+        &(struct tt_mpi_group){.members = c->members, .n = c->n, .me = c->me, .block = w->block},
         ret, err);
+    w->reserved = w->reserved && st;
+    return st;
 }
 
 /* Makes one transport of the parts there are; routes by rank if there are two. */
@@ -283,6 +299,8 @@ tutti_status tt_comm_wire_open(const struct tt_wire_config *c, struct tt_wire *r
         own = c->world->mpi ? open_mpi(c, &w, &tcp, err) : open_tcp(c, &w, &tcp, err);
     if (!st && !own)
         own = wire_join(c, &w, shm, tcp, err);
+    if (w.reserved)
+        c->world->mpi->ops->release(c->world->mpi, w.block);
     if (!st)
         st = tt_comm_unable(&c->setup, late, own, err);
     if (st) {

@@ -7,18 +7,33 @@
  *
  *     join    initialise MPI unless the program has done so; duplicate MPI_COMM_WORLD
  *     gather  all-gather among all processes, to exchange addresses
- *     open    a communicator for one group of ranks, and a transport on it
+ *     reserve tags for one group of ranks, by its first member
+ *     open    a transport among the group, with these tags
+ *
+ * Groups have tags, not communicators, of their own: MPI_Comm_create_group waits for all members,
+ * without a deadline, and one of them may have died. The tags of block b of first member f begin
+ * at (b * size + f) * TT_MPI_TAGS: groups with different first members never share one. A block is
+ * used again only after all others, because a member may close later than the first one.
  *
  * All calls use the PMPI_ names, so that a preloaded shim (src/shim) does not see them. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "mpi/mpi_int.h"
+
+enum { BLOCKS = 4096 };
 
 _Atomic bool tt_mpi_unfinished;
 
 extern const struct tt_mpi_ops tutti_transport_mpi;
 static struct tt_mpi self;
-static MPI_Comm world = MPI_COMM_NULL; /* our own duplicate; for gather and for creating groups */
+static MPI_Comm world = MPI_COMM_NULL; /* our own duplicate, for all messages */
+/* The blocks of groups whose first member is this rank. */
+static struct {
+    pthread_mutex_t lock;
+    uint32_t n, next; /* as many as there are tags for; where to look for a free one */
+    bool used[BLOCKS];
+} blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Runs at exit. A job that lost a rank must not finalise: MPI_Finalize waits for all ranks. The
  * launcher cleans up instead. */
@@ -55,6 +70,16 @@ static tutti_status initialise(int *ret_level, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* How many blocks MPI has tags for; MPI promises tags up to 32767 at least. */
+static uint32_t count_blocks(int size)
+{
+    void *most = NULL;
+    int found = 0;
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
+    int64_t tags = found ? *(const int *)most + INT64_C(1) : 32768, n = tags / TT_MPI_TAGS / size;
+    return n < BLOCKS ? (uint32_t)n : BLOCKS;
+}
+
 /* Called once per process. local stays -1 if MPI cannot tell which ranks share this host. */
 static tutti_status look_around(struct tutti_error *err)
 {
@@ -71,6 +96,7 @@ static tutti_status look_around(struct tutti_error *err)
         PMPI_Comm_rank(host, &local);
         PMPI_Comm_free(&host);
     }
+    blocks.n = count_blocks(size);
     self.rank = (uint32_t)rank;
     self.size = (uint32_t)size;
     self.local_rank = local;
@@ -104,41 +130,47 @@ static tutti_status join_gather(struct tt_mpi *m, const void *mine, size_t bytes
     return TUTTI_OK;
 }
 
-/* Collective among the group's members only, as MPI_Comm_create_group is. The role is the tag,
- * which keeps groups apart that are created at the same time; MPI guarantees tags up to 32767. */
-static int make_comm(const struct tt_mpi_group *g, MPI_Comm *ret)
+static tutti_status join_reserve(struct tt_mpi *m, uint32_t *ret_block, struct tutti_error *err)
 {
-    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-    int *ranks = tt_alloc(g->n, sizeof *ranks), rc = ranks ? MPI_SUCCESS : MPI_ERR_NO_MEM;
-    for (uint32_t i = 0; ranks && i < g->n; i++)
-        ranks[i] = (int)g->members[i];
-    if (rc == MPI_SUCCESS)
-        rc = PMPI_Comm_group(world, &all);
-    if (rc == MPI_SUCCESS)
-        rc = PMPI_Group_incl(all, (int)g->n, ranks, &some);
-    if (rc == MPI_SUCCESS)
-        rc = PMPI_Comm_create_group(world, some, (int)(g->role & 0x7fff), ret);
-    if (some != MPI_GROUP_NULL)
-        PMPI_Group_free(&some);
-    if (all != MPI_GROUP_NULL)
-        PMPI_Group_free(&all);
-    free(ranks);
-    return rc;
+    (void)m;
+    uint32_t looked = 0;
+    pthread_mutex_lock(&blocks.lock);
+    for (; looked < blocks.n && blocks.used[blocks.next]; looked++)
+        blocks.next = (blocks.next + 1) % blocks.n;
+    bool found = looked < blocks.n;
+    if (found) {
+        *ret_block = blocks.next;
+        blocks.used[blocks.next] = true;
+        blocks.next = (blocks.next + 1) % blocks.n;
+    }
+    pthread_mutex_unlock(&blocks.lock);
+    return found ? TUTTI_OK
+                 : tt_fail(err, TUTTI_ERR_LIMIT,
+                           "transport mpi: rank %u is the first of %u communicators, for more "
+                           "there are no tags",
+                           self.rank, blocks.n);
+}
+
+static void join_release(struct tt_mpi *m, uint32_t block)
+{
+    (void)m;
+    pthread_mutex_lock(&blocks.lock);
+    blocks.used[block] = false;
+    pthread_mutex_unlock(&blocks.lock);
+}
+
+void tt_mpi_tags_release(int tag)
+{
+    uint32_t at = (uint32_t)(tag / TT_MPI_TAGS);
+    if (at % self.size == self.rank)
+        join_release(&self, at / self.size);
 }
 
 static tutti_status join_open(struct tt_mpi *m, const struct tt_mpi_group *g,
                               struct tt_transport **ret, struct tutti_error *err)
 {
-    (void)m;
-    MPI_Comm comm = MPI_COMM_NULL;
-    if (make_comm(g, &comm) != MPI_SUCCESS)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "transport mpi: no communicator for %u ranks", g->n);
-    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    /* On success the transport owns comm. */
-    tutti_status st = tt_mpi_transport(comm, g->me, g->n, ret, err);
-    if (st)
-        PMPI_Comm_free(&comm);
-    return st;
+    int tag = (int)(((int64_t)g->block * m->size + g->members[0]) * TT_MPI_TAGS);
+    return tt_mpi_transport(world, tag, g, ret, err);
 }
 
 __attribute__((visibility("default"))) const struct tt_mpi_ops tutti_transport_mpi = {
@@ -146,5 +178,7 @@ __attribute__((visibility("default"))) const struct tt_mpi_ops tutti_transport_m
     .version = TUTTI_VERSION,
     .join = join_join,
     .gather = join_gather,
+    .reserve = join_reserve,
+    .release = join_release,
     .open = join_open,
 };

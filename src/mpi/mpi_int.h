@@ -12,8 +12,14 @@
  * wait for ever and is skipped. */
 extern _Atomic bool tt_mpi_unfinished;
 
-/* transport.c: makes a transport on comm. It takes ownership of comm on success only. `size` is
- * comm's number of ranks, `rank` this process's rank in it. */
-tutti_status tt_mpi_transport(MPI_Comm comm, uint32_t rank, uint32_t size,
+/* Tags of one group: one for headers, the others for payloads. */
+enum { TT_MPI_TAGS = 9 };
+
+/* transport.c: makes a transport on `comm`, of which the group's members are ranks, with the
+ * TT_MPI_TAGS tags from `tag` on. */
+tutti_status tt_mpi_transport(MPI_Comm comm, int tag, const struct tt_mpi_group *g,
                               struct tt_transport **ret, struct tutti_error *err);
+
+/* join.c: no member of the group will send with these tags any more. */
+void tt_mpi_tags_release(int tag);
 #endif

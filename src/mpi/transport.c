@@ -4,6 +4,8 @@
  *     tag 0        header [payload up to TT_INLINE_MAX]     SLOTS_IN receives posted per peer
  *     tag 1 + s    payload of the piece announced on stream s; streams 0 .. STREAMS-1 take turns
  *
+ * All groups of ranks use one MPI communicator, and each has TT_MPI_TAGS tags of its own (join.c).
+ *
  * MPI is only given memory of the transport: slots and stream bodies. MPI may use memory that it
  * was given until it reports completion, which can be long after an error, when the caller's memory
  * must no longer be touched. (MPI_Cancel does not help: a message that has been matched or sent is
@@ -31,9 +33,10 @@
 
 #include "mpi/mpi_int.h"
 
-/* STREAMS is twice the number of pieces that the executor may hold for a reduction (TT_XHOLD), so
+/* STREAMS (8) is twice the number of pieces that the executor may hold for a reduction (TT_XHOLD), so
  * that a peer can always make progress. */
-enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 8, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
+enum { SLOTS_IN = 8, SLOTS_OUT = 16, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
+enum { STREAMS = TT_MPI_TAGS - 1 };
 /* Waiting: LOOKS polls with sched_yield between them, then sleeps that double from NAP_MIN_NS to
  * NAP_MAX_NS. */
 enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
@@ -81,6 +84,8 @@ struct under_way {
 struct mpi {
     struct tt_transport base;
     MPI_Comm comm;
+    int tag;   /* the first of the group's tags */
+    int *rank; /* [size]: each peer's rank in comm */
     struct peer *peer;
     MPI_Request *front; /* [size]: each peer's oldest receive */
     MPI_Request *busy;  /* [nbusy]; way[i] says what busy[i] is */
@@ -128,7 +133,7 @@ static void look_at_front(struct mpi *t, uint32_t r)
 static void post(struct mpi *t, uint32_t r, uint8_t slot)
 {
     struct peer *p = &t->peer[r];
-    if (PMPI_Irecv(p->in + (size_t)slot * SLOT, SLOT, MPI_BYTE, (int)r, 0, t->comm,
+    if (PMPI_Irecv(p->in + (size_t)slot * SLOT, SLOT, MPI_BYTE, t->rank[r], t->tag, t->comm,
                    &p->in_request[slot]) != MPI_SUCCESS) {
         t->failed = true;
         return;
@@ -169,8 +174,8 @@ static tutti_status send_slot(struct mpi *t, uint32_t r, uint8_t slot, const str
     char *at = p->out + (size_t)slot * SLOT;
     MPI_Request request;
     memcpy(at, h, sizeof *h);
-    if (PMPI_Isend(at, (int)(HEAD + inline_bytes), MPI_BYTE, (int)r, 0, t->comm, &request) !=
-        MPI_SUCCESS)
+    if (PMPI_Isend(at, (int)(HEAD + inline_bytes), MPI_BYTE, t->rank[r], t->tag, t->comm,
+                   &request) != MPI_SUCCESS)
         return broken(t);
     p->left[slot]++;
     remember(t, request, (struct under_way){.peer = r, .what = slot});
@@ -189,8 +194,8 @@ static tutti_status send_large(struct mpi *t, uint32_t r, uint8_t slot, struct h
     tutti_status st = send_slot(t, r, slot, h, 0);
     if (st)
         return st;
-    if (PMPI_Isend(p->body + (size_t)slot * TT_PIECE_MAX, (int)h->bytes, MPI_BYTE, (int)r,
-                   1 + stream, t->comm, &request) != MPI_SUCCESS)
+    if (PMPI_Isend(p->body + (size_t)slot * TT_PIECE_MAX, (int)h->bytes, MPI_BYTE, t->rank[r],
+                   t->tag + 1 + stream, t->comm, &request) != MPI_SUCCESS)
         return broken(t);
     p->left[slot]++;
     remember(t, request, (struct under_way){.peer = r, .what = slot});
@@ -323,8 +328,8 @@ static void expect(struct mpi *t, uint32_t r)
     s->busy = true;
     s->head = h;
     post(t, r, transport_next(t, r));
-    if (PMPI_Irecv(s->body, (int)h.bytes, MPI_BYTE, (int)r, 1 + h.stream, t->comm, &request) !=
-        MPI_SUCCESS)
+    if (PMPI_Irecv(s->body, (int)h.bytes, MPI_BYTE, t->rank[r], t->tag + 1 + h.stream, t->comm,
+                   &request) != MPI_SUCCESS)
         t->failed = true;
     else
         remember(t, request, (struct under_way){.peer = r, .what = h.stream, .incoming = true});
@@ -523,6 +528,7 @@ static void free_parts(struct mpi *t)
 {
     if (t->bodies)
         munmap(t->bodies, t->base.size * PEER_BODIES);
+    free(t->rank);
     free(t->peer);
     free(t->front);
     free(t->busy);
@@ -534,8 +540,8 @@ static void free_parts(struct mpi *t)
     free(t);
 }
 
-/* If messages are still under way, their memory and the communicator are leaked on purpose, because
- * MPI may still write to them. */
+/* If messages are still under way, their memory and tags are never used again, because MPI may
+ * still write to them. */
 static void transport_end(struct mpi *t, uint64_t patience_ns)
 {
     if (!part(t, patience_ns)) {
@@ -543,7 +549,7 @@ static void transport_end(struct mpi *t, uint64_t patience_ns)
         return;
     }
     cancel_receives(t);
-    PMPI_Comm_free(&t->comm);
+    tt_mpi_tags_release(t->tag);
     free_parts(t);
 }
 
@@ -573,6 +579,7 @@ static bool make_room(struct mpi *t, uint32_t size)
 {
     size_t slots = (size_t)size * (SLOTS_IN + SLOTS_OUT),
            busy = (size_t)size * (2 * SLOTS_OUT + STREAMS);
+    t->rank = tt_alloc(size, sizeof *t->rank);
     t->peer = tt_zalloc(size, sizeof *t->peer);
     t->front = tt_alloc(size, sizeof *t->front);
     t->busy = tt_alloc(busy, sizeof *t->busy);
@@ -586,8 +593,8 @@ static bool make_room(struct mpi *t, uint32_t size)
     void *bodies = mmap(NULL, size * PEER_BODIES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     t->bodies = bodies == MAP_FAILED ? NULL : bodies;
-    return t->bodies && t->peer && t->front && t->busy && t->way && t->done && t->status &&
-           t->news && t->store;
+    return t->bodies && t->rank && t->peer && t->front && t->busy && t->way && t->done &&
+           t->status && t->news && t->store;
 }
 
 /* Carves the peer's slots and bodies out of the common blocks and posts its receives; this rank
@@ -609,20 +616,23 @@ static void prepare_peer(struct mpi *t, uint32_t r)
         post(t, r, i);
 }
 
-tutti_status tt_mpi_transport(MPI_Comm comm, uint32_t rank, uint32_t size,
+tutti_status tt_mpi_transport(MPI_Comm comm, int tag, const struct tt_mpi_group *g,
                               struct tt_transport **ret, struct tutti_error *err)
 {
     struct mpi *t = tt_zalloc(1, sizeof *t);
     if (t)
-        t->base = (struct tt_transport){&mpi_ops, rank, size};
-    if (!t || !make_room(t, size)) {
+        t->base = (struct tt_transport){&mpi_ops, g->me, g->n};
+    if (!t || !make_room(t, g->n)) {
         if (t)
             free_parts(t);
         return tt_fail_memory(err, "mpi transport");
     }
     t->comm = comm;
-    for (uint32_t r = 0; r < size; r++)
+    t->tag = tag;
+    for (uint32_t r = 0; r < g->n; r++) {
+        t->rank[r] = (int)g->members[r];
         prepare_peer(t, r);
+    }
     *ret = &t->base;
     return TUTTI_OK;
 }

@@ -15,7 +15,7 @@
 
 #include "transport/transport.h"
 
-enum { TT_MPI_ABI = 1 };
+enum { TT_MPI_ABI = 2 };
 
 struct tt_mpi_ops;
 struct tt_mpi {
@@ -29,7 +29,7 @@ struct tt_mpi {
 struct tt_mpi_group {
     const uint32_t *members;
     uint32_t n, me;
-    uint32_t role; /* different for groups that are opened at the same time and share members */
+    uint32_t block; /* reserved by members[0] for this group */
 };
 
 struct tt_mpi_ops {
@@ -41,7 +41,12 @@ struct tt_mpi_ops {
     /* The bytes of all ranks of MPI_COMM_WORLD, in rank order. Collective. */
     tutti_status (*gather)(struct tt_mpi *m, const void *mine, size_t bytes, void *ret_all,
                            struct tutti_error *err);
-    /* A transport among the group on a communicator of its own. Collective in the group. */
+    /* A block of tags for a group whose first member is this rank. Closing the group's transport
+     * gives it back; release, if there will be none. */
+    tutti_status (*reserve)(struct tt_mpi *m, uint32_t *ret_block, struct tutti_error *err);
+    void (*release)(struct tt_mpi *m, uint32_t block);
+    /* A transport among the group. Calls nothing of MPI that waits for other ranks: a rank that
+     * has died must not keep the others here. */
     tutti_status (*open)(struct tt_mpi *m, const struct tt_mpi_group *g, struct tt_transport **ret,
                          struct tutti_error *err);
 };

@@ -224,9 +224,10 @@ class Job:
             log.read()
 
     def await_phase(self, limit):
-        """All ranks have reached the phase (for opening: the victim)."""
+        """All ranks have reached the phase (for opening: the victim; with torch rank 0 too, without whose address nobody can meet)."""
         phase = "many" if self.fault.phase == "first" else self.fault.phase
-        logs = [self.logs[self.fault.victim]] if phase == "open" else self.logs
+        first = [self.logs[0]] if self.fault.transport == "torch" else []
+        logs = first + [self.logs[self.fault.victim]] if phase == "open" else self.logs
         while time.monotonic() < limit and (self.process is None or self.process.poll() is None):
             self.read()
             if all(log.find(f"at {phase}") for log in logs):

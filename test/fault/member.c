@@ -281,9 +281,11 @@ static tutti_status work(struct tutti_error *err)
             misbehave();
         if (trains && (st = train(err)))
             break;
+        /* On a slow machine time may be up before the fault: it must happen first. */
+        bool over = now_ns() > end && (limits || call > job.at);
         if (splits)
-            st = split(call, now_ns() > end, &stop, err);
-        else if ((st = reduce(world, call, now_ns() > end, errs, &stop)))
+            st = split(call, over, &stop, err);
+        else if ((st = reduce(world, call, over, errs && !limits, &stop)))
             *err = *tutti_comm_last_error(world);
         if (is(job.phase, "close") && call == job.at)
             break;

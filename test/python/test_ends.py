@@ -12,7 +12,7 @@ torch = case.need_torch()
 import torch.distributed as dist  # noqa: E402
 
 import tutti.torch  # noqa: E402
-from tutti.torch import _p2p  # noqa: E402
+from tutti.torch import _meet, _p2p  # noqa: E402
 
 dist.init_process_group("tutti")
 ME, N = dist.get_rank(), dist.get_world_size()
@@ -179,11 +179,16 @@ def test_closed_while_an_exception_is_handled():
     assert (x == 1).all()
 
 
+def test_rank_0_does_not_come():
+    """Whoever waits for its address says whom it missed."""
+    case.raises(RuntimeError, lambda: _meet.meet(dist.HashStore(), 1, 2, SHORT), "rank 0 did not come within 0.5 s")
+
+
 case.run(
     [
         test_receive_that_is_late, test_send_that_is_late, test_wait_with_timeout, test_message_waited_for_with_timeout,
         test_refused_on_one_rank_alone, test_refused_on_all_ranks, test_look_after_the_last_step,
-        test_closed_while_an_exception_is_handled,
+        test_closed_while_an_exception_is_handled, test_rank_0_does_not_come,
     ],
     ME,
 )  # fmt: skip

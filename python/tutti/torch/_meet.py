@@ -64,12 +64,12 @@ def announce(store: Any, key: str, value: str) -> None:
     store.add(key + "/announced", 1)
 
 
-def await_key(store: Any, key: str, deadline: float) -> str:
-    """The value, as soon as somebody has set it; other threads may use the store meanwhile."""
-    pause = 0.001
+def await_key(store: Any, key: str, seconds: float) -> str:
+    """The value, as soon as rank 0 has set it; other threads may use the store meanwhile."""
+    deadline, pause = time.monotonic() + seconds, 0.001
     while not present(store, key):
         if time.monotonic() > deadline:
-            raise RuntimeError(f"tutti: nobody came to {key} within the timeout")
+            raise RuntimeError(f"tutti: rank 0 did not come within {seconds:g} s (torch's store has no {key})")
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
     return store.get(key).decode()
@@ -103,5 +103,5 @@ def meet(store: Any, rank: int, size: int, timeout: Optional[timedelta], **optio
             place = f"{own_address(store)}:{held.getsockname()[1]}"
             announce(store, ADDRESS, place)
             return RawCommunicator(rank=0, size=size, rendezvous=place, timeout=seconds, **options)
-    place = await_key(store, ADDRESS, time.monotonic() + seconds_of(timeout))
+    place = await_key(store, ADDRESS, seconds_of(timeout))
     return RawCommunicator(rank=rank, size=size, rendezvous=place, timeout=seconds, **options)
