@@ -12,8 +12,10 @@
  * step level found. One whose busiest link alone needs longer than the fastest so far cannot win
  * and is left out. Then other numbers of segments are tried for those near the fastest.
  *
- * Work is counted by the simulator, never timed, so ranks that plan separately agree. A candidate
- * that needs more than half of what is left is not simulated; its step time then stands for it. */
+ * Work is counted by the simulator, never timed, so ranks that plan separately agree. It grows with
+ * the number of segments, so a small simulation tells what a large one will need. A candidate with
+ * more segments than half of what is left allows is simulated with fewer, and keeps those if they
+ * are no slower than its step time; one that cannot be simulated at all has only its step time. */
 #include "plan/plan_int.h"
 
 #include <assert.h>
@@ -23,8 +25,11 @@
 
 enum {
     WORK_PER_MS = 20000, /* units of the simulator; measured: 30 to 80 ns each */
-    CLOSE = 10,          /* numbers of segments are tried for candidates within 1/CLOSE */
+    CLOSE = 2,           /* numbers of segments are tried for candidates within 1/CLOSE */
     GAIN = 500,          /* a number of segments is better if it saves more than 1/GAIN */
+    PER_MESSAGE = 16,    /* units for a message that is alone on its links, about */
+    SAMPLE = 1024,       /* messages of the first of several simulations */
+    STRIDE = 4,          /* ... each of which has so many times the segments of the one before */
 };
 
 /* One candidate while it is simulated. */
@@ -32,6 +37,7 @@ struct trial {
     const struct tt_pricing *p;
     struct tt_candidate *c;
     struct tt_sched *s; /* owned: all ranks, or rank 0 for all */
+    double per_segment; /* work of the last simulation per segment; 0: none yet */
 };
 
 uint64_t tt_plan_flow_estimate(const struct tt_candidate *c)
@@ -59,7 +65,7 @@ static tutti_status trial_open(struct trial *x, bool one, struct tutti_error *er
 
 /* The time of k segments; 0: unknown (too much work, or no time that can be represented). Charges
  * `left`. Only lack of memory fails. */
-static tutti_status trial_run(const struct trial *x, uint32_t k, uint64_t *left, uint64_t *ret_ps,
+static tutti_status trial_run(struct trial *x, uint32_t k, uint64_t *left, uint64_t *ret_ps,
                               struct tutti_error *err)
 {
     const struct tt_problem *pr = &x->p->args.problem;
@@ -71,11 +77,12 @@ static tutti_status trial_run(const struct trial *x, uint32_t k, uint64_t *left,
 
     *ret_ps = 0;
     s.shape.segments = k;
-    if (s.nops * k / 8 > o.max_work)
+    if (s.nops * k / 8 > o.max_work || x->per_segment * k > (double)o.max_work)
         return TUTTI_OK;
     st = tt_sim_run(&s, x->p->args.topo, pr->count, pr->dtype, &o, &r, &why);
     *left -= !st ? r->effort : st == TUTTI_ERR_BUDGET ? o.max_work : 0;
-    *ret_ps = st ? 0 : r->time_ps;
+    *ret_ps = !st ? r->time_ps : 0;
+    x->per_segment = (!st ? (double)r->effort : (double)o.max_work) / k;
     tt_sim_report_free(r);
     return st == TUTTI_ERR_MEMORY ? tt_fail(err, st, "%s", why.text) : TUTTI_OK;
 }
@@ -102,15 +109,56 @@ static tutti_status first_trial(struct trial *x, uint64_t *left, struct tutti_er
         return st;
     tt_sched_free(x->s);
     x->s = NULL;
+    x->per_segment = 0;
     st = trial_open(x, false, err);
     return st ? st : trial_run(x, c->segments, left, &c->flow_ps, err);
+}
+
+/* Are all segments probably too many for what is left, and fewer allowed? Messages that share links
+ * take more work each. */
+static bool wants_fewer(const struct trial *x, uint64_t left)
+{
+    const struct tt_candidate *c = x->c;
+    uint64_t room = left / 2 / (PER_MESSAGE * (1 + (uint64_t)c->cost.max_link_contention / 2));
+    return c->segments > 1 && tt_plan_way_searches(x->p, c->algo) && !c->cost.by_symmetry &&
+           c->cost.messages <= room && c->cost.messages * c->segments > room;
+}
+
+/* Simulates a few segments, then ever more while that is faster and what is left allows it. The
+ * candidate keeps the best number unless its step time is less. */
+static tutti_status fewer_trial(struct trial *x, uint64_t *left, struct tutti_error *err)
+{
+    struct tt_candidate *c = x->c;
+    uint32_t k = c->segments;
+    uint64_t ps = 0, more = 0;
+    tutti_status st = trial_open(x, false, err);
+
+    while (k > 1 && c->cost.messages * k > SAMPLE)
+        k /= 2;
+    if (!st)
+        st = trial_run(x, k, left, &ps, err);
+    while (!st && ps && k < c->segments) {
+        uint32_t next = k > c->segments / STRIDE ? c->segments : k * STRIDE;
+        /* more segments are on the way at the same time: work grows faster than their number */
+        x->per_segment *= 2;
+        st = trial_run(x, next, left, &more, err);
+        if (!more || more + more / GAIN >= ps)
+            break;
+        ps = more;
+        k = next;
+    }
+    if (st || !ps || ps > c->cost.time_ps)
+        return st;
+    c->flow_ps = ps;
+    return k != c->segments ? tt_plan_price_again(x->p, x->s, k, c, err) : TUTTI_OK;
 }
 
 static tutti_status flow_simulate(const struct tt_pricing *p, struct tt_candidate *c,
                                   uint64_t *left, struct tutti_error *err)
 {
     struct trial x = {.p = p, .c = c};
-    tutti_status st = first_trial(&x, left, err);
+    tutti_status st =
+        wants_fewer(&x, *left) ? fewer_trial(&x, left, err) : first_trial(&x, left, err);
 
     tt_sched_free(x.s);
     /* What cannot be listed (too large) was priced by symmetry; its step time stands for it. */
@@ -120,8 +168,8 @@ static tutti_status flow_simulate(const struct tt_pricing *p, struct tt_candidat
 /* ---- numbers of segments ---- */
 
 /* Doubles (or halves) the number while that is faster. */
-static tutti_status climb(const struct trial *x, bool more, uint32_t most, uint64_t *left,
-                          uint32_t *k, struct tutti_error *err)
+static tutti_status climb(struct trial *x, bool more, uint32_t most, uint64_t *left, uint32_t *k,
+                          struct tutti_error *err)
 {
     struct tt_candidate *c = x->c;
     uint64_t ps;
@@ -169,6 +217,13 @@ static int by_step(const void *x, const void *y)
     if (a->cost.time_ps != b->cost.time_ps)
         return a->cost.time_ps < b->cost.time_ps ? -1 : 1;
     return a < b ? -1 : 1; /* table order */
+}
+
+static int by_flow(const void *x, const void *y)
+{
+    uint64_t a = tt_plan_flow_estimate(*(struct tt_candidate *const *)x),
+             b = tt_plan_flow_estimate(*(struct tt_candidate *const *)y);
+    return a != b ? (a < b ? -1 : 1) : by_step(x, y);
 }
 
 static uint64_t flow_fastest(const struct tt_plan *plan)
@@ -237,6 +292,7 @@ tutti_status tt_plan_flow(const struct tt_pricing *p, struct tt_plan *plan, stru
     }
     qsort(list, n, sizeof(struct tt_candidate *), by_step);
     st = simulate_all(p, plan, list, n, &left, err);
+    qsort(list, n, sizeof(struct tt_candidate *), by_flow);
     if (!st)
         st = search_all(p, plan, list, n, &left, err);
     free(list);

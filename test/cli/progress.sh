@@ -9,6 +9,7 @@ import os, pty, re, select, signal, sys, time
 tool, pattern, args = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
 pid, fd = pty.fork()
 if pid == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # background jobs of a shell ignore it
     os.execv(tool, ["tutti"] + args)
 text, ended, deadline = b"", False, time.monotonic() + 120
 while not re.search(pattern, text) and not ended and time.monotonic() < deadline:

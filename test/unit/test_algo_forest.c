@@ -162,6 +162,31 @@ static void test_rate_is_met(void **state)
     }
 }
 
+/* Where summing is slower than the links, additions are spread over the ranks: no rank does more than its share of the (p-1) S, and the
+ * promised rate says so. */
+static void test_slow_sums(void **state)
+{
+    static const struct {
+        const char *spec;
+        double links, sums; /* rate that the links allow; bytes/s that a rank adds */
+    } golden[] = {{"ring:4@8Gbps", 4 / 3.0 * 1e9, 0.5e9},
+                  {"torus:3x3@8Gbps", 18 / 8.0 * 1e9, 0.25e9},
+                  {"star:6@8Gbps", 0.6e9, 0.2e9},
+                  {"hypercube:8@8Gbps", 12 / 7.0 * 1e9, 1e9}};
+    (void)state;
+    for (size_t i = 0; i < countof(golden); i++) {
+        struct tt_topo *t = topo_of(golden[i].spec);
+        double p = t->ranks, summed = p / (p - 1) * golden[i].sums,
+               rate = summed < golden[i].links ? summed : golden[i].links;
+        t->gamma = 1 / golden[i].sums;
+        struct tt_algo_report r = report_of(t);
+        if (r.rate < 0.985 * rate || r.rate > rate * 1.000001)
+            fail_msg("%s: rate %g, expected %g", golden[i].spec, r.rate, rate);
+        prove_all(t);
+        tt_topo_free(t);
+    }
+}
+
 /* Packings come within half a percent of the bound on trees, with at most 64 different trees; the second figure is how many chunks of equal
  * weight do it (0: uneven ones may be needed). */
 static void test_packings(void **state)
@@ -293,7 +318,7 @@ int main(void)
         cmocka_unit_test(test_proved),       cmocka_unit_test(test_random_networks), cmocka_unit_test(test_closed_forms),
         cmocka_unit_test(test_rate_is_met),  cmocka_unit_test(test_same_every_time), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_few_trees),    cmocka_unit_test(test_packings),        cmocka_unit_test(test_flow_gap),
-        cmocka_unit_test(test_rank_between),
+        cmocka_unit_test(test_rank_between), cmocka_unit_test(test_slow_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,9 @@
  *     host 0: 1.5 S of 4, host 1: 1.5 S of 4, host 2: S of 1: the slow host decides, T = S/1
  *     (equal shards: 4/3 S)
  *
+ * A rank that adds more slowly than its links bring in (gamma) is given as few children as the rest
+ * allows: its additions are packed like the bytes of a link.
+ *
  * Cost: in the limit of many segments S/rate, where `tutti plan --summary` prints the rate and the
  * bound on it; steps: the heights of a tree pair; bytes per rank: as many sends of a share as it
  * has edges in the share's trees. A rank waits for its children, then its parent. Reduce-scatter
@@ -45,7 +48,7 @@ uint32_t tt_forest_trees(const struct tt_algo_args *a)
 static tutti_status forest_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     const struct tt_topo *t = a->topo;
-    bool even = tt_forest_kind_of(a->problem.coll) == TT_FOREST_BOTH && tt_forest_is_even(t);
+    bool even = tt_forest_undirected(t, tt_forest_kind_of(a->problem.coll));
     uint32_t most = even ? TT_FOREST_RANKS : TT_FOREST_UNEVEN_RANKS;
     if (t->ranks > most)
         return tt_fail(why, TUTTI_ERR_REFUSED,

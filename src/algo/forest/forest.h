@@ -21,7 +21,8 @@ enum {
 
 /* The limited resources. Even: a cable carries each tree once per direction (half duplex: twice, so
  * it counts with half its speed). Else: each direction of a cable, both together when half duplex.
- * Then ranks whose ports carry less than their links. */
+ * Then ranks whose ports carry less than their links, and ranks that add more slowly than their
+ * links bring in. */
 struct tt_forest_net {
     const struct tt_topo *t;
     bool even;
@@ -31,12 +32,17 @@ struct tt_forest_net {
     /* resource of a rank's sending, receiving side; UINT32_MAX: not limited. Even: the same for
      * both */
     uint32_t *port[2];
+    uint32_t *sums;           /* resource of a rank's additions; UINT32_MAX: not limited */
     uint32_t *of_link;        /* resource of a directed link */
     struct tt_forest_work *w; /* scratch of the oracles */
 };
 tutti_status tt_forest_net_open(const struct tt_topo *t, bool even, struct tt_forest_net *ret,
                                 struct tutti_error *err);
 void tt_forest_net_close(struct tt_forest_net *n);
+
+/* Resources that a message asks of the rank r that takes it in; `up`: r adds it to its own. Returns
+ * how many. */
+uint32_t tt_forest_taken_in(const struct tt_forest_net *n, uint32_t r, bool up, uint32_t ret[2]);
 
 /* A message a -> b over links[first .. first+n-1] (directed, in that order). In an undirected tree
  * either direction. */
@@ -89,7 +95,7 @@ tutti_status tt_forest_cheapest(const struct tt_forest_net *n, const struct tt_f
  * none (or no memory). */
 enum tt_pack_role { TT_FOREST_NEITHER, TT_FOREST_SOURCE, TT_FOREST_TARGET };
 bool tt_forest_way(const struct tt_forest_net *n, const double *length, const uint8_t *role,
-                   struct tt_forest_edge *ret, struct tt_vec *links);
+                   bool up, struct tt_forest_edge *ret, struct tt_vec *links);
 
 /* Even networks: the cheapest ways from hub to all others, through switches alone; no edges where
  * some rank cannot be reached so. */
@@ -134,6 +140,10 @@ uint32_t tt_forest_per_root(uint32_t trees, uint32_t ranks); /* UP, DOWN: trees 
 /* Work of that, in units of the planning budget. */
 uint64_t tt_forest_work_guess(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees);
 bool tt_forest_is_even(const struct tt_topo *t);
+/* Is there a rank that adds more slowly than its links bring in? */
+bool tt_forest_sums_matter(const struct tt_topo *t);
+/* Does one undirected tree serve both phases of this kind? */
+bool tt_forest_undirected(const struct tt_topo *t, enum tt_pack_kind kind);
 /* how many at most: the option, or by the number of ranks */
 uint32_t tt_forest_trees(const struct tt_algo_args *a);
 

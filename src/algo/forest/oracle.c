@@ -137,10 +137,17 @@ static void relax(const struct tt_forest_net *n, const double *length, uint32_t 
     }
 }
 
-/* What a rank's sending (0) or receiving (1) side adds to every path. */
-static double port_length(const struct tt_forest_net *n, const double *length, int side, uint32_t r)
+/* What a rank's sending side adds to every path. */
+static double sent_length(const struct tt_forest_net *n, const double *length, uint32_t r)
 {
-    return n->port[side][r] == UINT32_MAX ? 0 : length[n->port[side][r]];
+    return n->port[0][r] == UINT32_MAX ? 0 : length[n->port[0][r]];
+}
+
+/* What the rank at its end adds to a path; `up`: that of an in-tree. */
+static double taken_length(const struct tt_forest_net *n, const double *length, uint32_t r, bool up)
+{
+    uint32_t in[2], count = tt_forest_taken_in(n, r, up, in);
+    return (count > 0 ? length[in[0]] : 0) + (count > 1 ? length[in[1]] : 0);
 }
 
 /* Distances from the ranks first..last, all at once, through switches. From a single rank other
@@ -157,7 +164,7 @@ static void oracle_spread(const struct tt_forest_net *n, const double *length, u
         via[v] = UINT32_MAX;
     }
     for (uint32_t r = first; r <= last; r++) {
-        dist[r] = port_length(n, length, 0, r);
+        dist[r] = sent_length(n, length, r);
         w->owner[r] = r;
     }
     for (uint32_t r = first; r <= last; r++)
@@ -303,7 +310,7 @@ static uint32_t cheapest_rank(const struct tt_forest_net *n, const double *lengt
         double own = 1e300;
         for (uint32_t k = g->start[r]; k < g->start[r + 1]; k++)
             own = length[n->of_link[g->id[k]]] < own ? length[n->of_link[g->id[k]]] : own;
-        own += port_length(n, length, 0, r);
+        own += sent_length(n, length, r);
         sum += own;
         if (own < least) {
             least = own;
@@ -316,13 +323,13 @@ static uint32_t cheapest_rank(const struct tt_forest_net *n, const double *lengt
 
 /* The way to the head of v's arc k through v, if that is shorter than what is known. */
 static void oracle_relax(const struct tt_forest_net *n, const double *length, uint32_t v,
-                         uint32_t k)
+                         uint32_t k, bool up)
 {
     const struct tt_graph *g = &n->t->g;
     struct tt_forest_work *w = n->w;
     uint32_t x = g->head[k];
     double d = w->dist[v] + length[n->of_link[g->id[k]]];
-    d += x < n->t->ranks ? port_length(n, length, 1, x) : 0;
+    d += x < n->t->ranks ? taken_length(n, length, x, up) : 0;
     if (d >= w->dist[x])
         return;
     w->dist[x] = d;
@@ -338,7 +345,7 @@ static void oracle_reach(const struct tt_forest_net *n, const double *length, ui
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
         if (x >= n->t->ranks || w->set[x] == UINT32_MAX)
-            oracle_relax(n, length, v, k);
+            oracle_relax(n, length, v, k, false);
     }
 }
 
@@ -364,7 +371,7 @@ static void become_source(const struct tt_forest_net *n, const struct tt_forest_
                           uint32_t v, double charge)
 {
     struct tt_forest_work *w = n->w;
-    w->dist[v] = charge * w->set[v] + port_length(n, q->length, 0, v);
+    w->dist[v] = charge * w->set[v] + sent_length(n, q->length, v);
     w->via[v] = UINT32_MAX;
     oracle_reach(n, q->length, v);
 }
@@ -404,19 +411,19 @@ static tutti_status shallow_tree(const struct tt_forest_net *n, const struct tt_
 
 /* Extends from v to switches and targets; other ranks are never entered. */
 static void go_on(const struct tt_forest_net *n, const double *length, uint32_t v,
-                  const uint8_t *role)
+                  const uint8_t *role, bool up)
 {
     const struct tt_graph *g = &n->t->g;
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
         if (x >= n->t->ranks || role[x] == TT_FOREST_TARGET)
-            oracle_relax(n, length, v, k);
+            oracle_relax(n, length, v, k, up);
     }
 }
 
 /* Dijkstra from all sources at once; the first target that leaves the heap is the nearest. */
 bool tt_forest_way(const struct tt_forest_net *n, const double *length, const uint8_t *role,
-                   struct tt_forest_edge *ret, struct tt_vec *links)
+                   bool up, struct tt_forest_edge *ret, struct tt_vec *links)
 {
     struct tt_forest_work *w = n->w;
     uint32_t end = UINT32_MAX;
@@ -424,12 +431,12 @@ bool tt_forest_way(const struct tt_forest_net *n, const double *length, const ui
     w->nheap = 0;
     for (uint32_t v = 0; v < n->t->ranks + n->t->switches; v++) {
         w->dist[v] =
-            v < n->t->ranks && role[v] == TT_FOREST_SOURCE ? port_length(n, length, 0, v) : 1e300;
+            v < n->t->ranks && role[v] == TT_FOREST_SOURCE ? sent_length(n, length, v) : 1e300;
         w->via[v] = UINT32_MAX;
     }
     for (uint32_t r = 0; r < n->t->ranks; r++)
         if (role[r] == TT_FOREST_SOURCE)
-            go_on(n, length, r, role);
+            go_on(n, length, r, role, up);
     while (w->nheap > 0 && end == UINT32_MAX) {
         struct heap_item x = heap_pop(w);
         if (x.dist != w->dist[x.vertex])
@@ -437,7 +444,7 @@ bool tt_forest_way(const struct tt_forest_net *n, const double *length, const ui
         if (x.vertex < n->t->ranks)
             end = x.vertex;
         else
-            go_on(n, length, x.vertex, role);
+            go_on(n, length, x.vertex, role, up);
     }
     *ret = (struct tt_forest_edge){.b = end, .first = (uint32_t)links->len};
     if (end == UINT32_MAX || w->nomem)
@@ -475,7 +482,8 @@ tutti_status tt_forest_star(const struct tt_forest_net *n, uint32_t hub, const d
 
 /* ---- directed ---- */
 
-/* The distance between two ranks includes both ports. */
+/* The distance between two ranks includes both ports; what summing costs is added by trees that
+ * sum. */
 static void all_distances(const struct tt_forest_net *n, const double *length)
 {
     uint32_t p = n->t->ranks, vertices = p + n->t->switches;
@@ -484,34 +492,43 @@ static void all_distances(const struct tt_forest_net *n, const double *length)
         double *dist = w->dist + (size_t)r * vertices;
         oracle_spread(n, length, r, r, dist, w->via + (size_t)r * vertices);
         for (uint32_t v = 0; v < p; v++)
-            w->between[(size_t)r * p + v] = dist[v] + port_length(n, length, 1, v);
+            w->between[(size_t)r * p + v] = dist[v] + taken_length(n, length, v, false);
     }
+}
+
+/* The additions that every message to v costs. */
+static double sum_length(const struct tt_forest_net *n, const double *length, uint32_t v)
+{
+    return n->sums[v] == UINT32_MAX ? 0 : length[n->sums[v]];
 }
 
 /* Distances with a charge on all arcs whose upper end is not the root, so that children of the root
  * are preferred. */
-static void charge_others(const struct tt_forest_net *n, uint32_t root, bool inward, double charge)
+static void charge_others(const struct tt_forest_net *n, const double *length, uint32_t root,
+                          bool inward, double charge)
 {
     uint32_t p = n->t->ranks;
     for (uint32_t u = 0; u < p; u++)
         for (uint32_t v = 0; v < p; v++)
-            n->w->charged[(size_t)u * p + v] =
-                n->w->between[(size_t)u * p + v] + ((inward ? v : u) == root ? 0 : charge);
+            n->w->charged[(size_t)u * p + v] = n->w->between[(size_t)u * p + v] +
+                                               (inward ? sum_length(n, length, v) : 0) +
+                                               ((inward ? v : u) == root ? 0 : charge);
 }
 
 /* The charge shapes the tree; the cost is counted without it. */
-static tutti_status arborescence(const struct tt_forest_net *n, uint32_t root, bool inward,
-                                 double charge, uint32_t *parent, double *ret_cost,
+static tutti_status arborescence(const struct tt_forest_net *n, const double *length, uint32_t root,
+                                 bool inward, double charge, uint32_t *parent, double *ret_cost,
                                  struct tutti_error *err)
 {
     uint32_t p = n->t->ranks;
     const double *d = n->w->between;
-    charge_others(n, root, inward, charge);
+    charge_others(n, length, root, inward, charge);
     tutti_status st = tt_graph_arborescence(p, root, n->w->charged, inward, parent, err);
     double sum = 0;
     for (uint32_t v = 0; v < p && !st; v++)
         if (v != root)
-            sum += inward ? d[(size_t)v * p + parent[v]] : d[(size_t)parent[v] * p + v];
+            sum += inward ? d[(size_t)v * p + parent[v]] + sum_length(n, length, parent[v])
+                          : d[(size_t)parent[v] * p + v];
     *ret_cost = sum;
     return st;
 }
@@ -552,9 +569,9 @@ static tutti_status best_root(const struct tt_forest_net *n, const struct tt_for
         uint32_t r = (uint32_t)((q->root + (uint64_t)i * p / q->roots) % p);
         double up = 0, down = 0;
         if (q->kind != TT_FOREST_DOWN)
-            st = arborescence(n, r, true, charge, now, &up, err);
+            st = arborescence(n, q->length, r, true, charge, now, &up, err);
         if (!st && q->kind != TT_FOREST_UP)
-            st = arborescence(n, r, false, charge, now + p, &down, err);
+            st = arborescence(n, q->length, r, false, charge, now + p, &down, err);
         if (st || up + down >= least)
             continue;
         least = up + down;

@@ -345,8 +345,8 @@ static uint64_t allowance(const struct tt_forest_packer *k, uint32_t trees)
 
 uint64_t tt_forest_work_guess(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees)
 {
-    struct tt_forest_packer k = {
-        .kind = kind, .net = {.t = t, .even = kind == TT_FOREST_BOTH && tt_forest_is_even(t)}};
+    struct tt_forest_packer k = {.kind = kind,
+                                 .net = {.t = t, .even = tt_forest_undirected(t, kind)}};
     k.net.nres = k.net.even ? t->nlinks : 2 * t->nlinks;
     return allowance(&k, trees) / PER_OPERATION;
 }
@@ -365,8 +365,7 @@ static void packer_close(struct tt_forest_packer *k)
 static tutti_status packer_open(struct tt_forest_packer *k, const struct tt_topo *t,
                                 struct tutti_error *err)
 {
-    tutti_status st =
-        tt_forest_net_open(t, k->kind == TT_FOREST_BOTH && tt_forest_is_even(t), &k->net, err);
+    tutti_status st = tt_forest_net_open(t, tt_forest_undirected(t, k->kind), &k->net, err);
     if (st)
         return st;
     size_t n = (size_t)k->net.nres + 1;
@@ -444,7 +443,7 @@ tutti_status tt_forest_make(const struct tt_topo *t, enum tt_pack_kind kind, uin
                             struct tt_forest_packing *ret, struct tutti_error *err)
 {
     /* the same trees serve both ways: found once, equally good */
-    bool turned = kind == TT_FOREST_UP && tt_forest_is_even(t);
+    bool turned = kind == TT_FOREST_UP && tt_forest_is_even(t) && !tt_forest_sums_matter(t);
     struct tt_forest_packer k = {.kind = turned ? TT_FOREST_DOWN : kind,
                                  .pairs = {.elem = sizeof(struct tt_forest_pair)},
                                  .dual = 1e300};

@@ -59,15 +59,15 @@ static void swap_use(struct swapper *s, uint32_t resource, uint32_t by)
 }
 
 static void use_edge(struct swapper *s, const struct tt_forest_tree *t,
-                     const struct tt_forest_edge *e, uint32_t by)
+                     const struct tt_forest_edge *e, bool up, uint32_t by)
 {
-    uint32_t out = s->net->port[0][e->a], in = s->net->port[1][e->b];
+    uint32_t out = s->net->port[0][e->a], in[2];
     for (uint32_t i = 0; i < e->n; i++)
         swap_use(s, s->net->of_link[t->links[e->first + i]], by);
     if (out != UINT32_MAX)
         swap_use(s, out, by);
-    if (in != UINT32_MAX)
-        swap_use(s, in, by);
+    for (uint32_t k = tt_forest_taken_in(s->net, e->b, up, in); k > 0; k--)
+        swap_use(s, in[k - 1], by);
 }
 
 static void swap_leave(struct swapper *s, uint32_t resource)
@@ -77,15 +77,15 @@ static void swap_leave(struct swapper *s, uint32_t resource)
 }
 
 static void leave_edge(struct swapper *s, const struct tt_forest_tree *t,
-                       const struct tt_forest_edge *e)
+                       const struct tt_forest_edge *e, bool up)
 {
-    uint32_t out = s->net->port[0][e->a], in = s->net->port[1][e->b];
+    uint32_t out = s->net->port[0][e->a], in[2];
     for (uint32_t i = 0; i < e->n; i++)
         swap_leave(s, s->net->of_link[t->links[e->first + i]]);
     if (out != UINT32_MAX)
         swap_leave(s, out);
-    if (in != UINT32_MAX)
-        swap_leave(s, in);
+    for (uint32_t k = tt_forest_taken_in(s->net, e->b, up, in); k > 0; k--)
+        swap_leave(s, in[k - 1]);
 }
 
 static void use_trees(struct swapper *s)
@@ -94,16 +94,17 @@ static void use_trees(struct swapper *s)
         const struct tt_forest_tree *both[] = {&s->pairs[i].up, &s->pairs[i].down};
         for (size_t k = 0; k < countof(both); k++)
             for (uint32_t e = 0; e < both[k]->nedges; e++)
-                use_edge(s, both[k], &both[k]->edges[e], s->pairs[i].copies);
+                use_edge(s, both[k], &both[k]->edges[e], k == 0, s->pairs[i].copies);
     }
 }
 
 /* ---- what to take out ---- */
 
 static bool edge_uses(const struct swapper *s, const struct tt_forest_tree *t,
-                      const struct tt_forest_edge *e, uint32_t resource)
+                      const struct tt_forest_edge *e, bool up, uint32_t resource)
 {
-    bool uses = s->net->port[0][e->a] == resource || s->net->port[1][e->b] == resource;
+    bool uses = s->net->port[0][e->a] == resource || s->net->port[1][e->b] == resource ||
+                (up && s->net->sums[e->b] == resource);
     for (uint32_t i = 0; i < e->n && !uses; i++)
         uses = s->net->of_link[t->links[e->first + i]] == resource;
     return uses;
@@ -161,7 +162,8 @@ static bool pick_edge(struct swapper *s, uint32_t resource, struct place *ret)
         uint32_t first = (uint32_t)tt_rng_below(&s->rng, t->nedges);
         for (uint32_t k = 0; k < t->nedges; k++, s->looked++) {
             struct place at = {t, (first + k) % t->nedges, t == &p->up};
-            if (!edge_uses(s, t, &t->edges[at.edge], resource) || is_needed(s, &at, resource))
+            if (!edge_uses(s, t, &t->edges[at.edge], at.inward, resource) ||
+                is_needed(s, &at, resource))
                 continue;
             *ret = at;
             return true;
@@ -236,24 +238,24 @@ static tutti_status swap_move(struct swapper *s, uint32_t resource, const struct
     struct tt_forest_tree *t = at->tree;
     struct tt_forest_edge old = t->edges[at->edge], fresh;
     uint64_t before = s->excess;
-    leave_edge(s, t, &old);
+    leave_edge(s, t, &old, at->inward);
     set_roles(s, at);
     set_lengths(s, resource);
     links->len = 0;
-    if (!tt_forest_way(s->net, s->length, s->role, &fresh, links)) {
-        use_edge(s, t, &old, 1);
+    if (!tt_forest_way(s->net, s->length, s->role, at->inward, &fresh, links)) {
+        use_edge(s, t, &old, at->inward, 1);
         return TUTTI_OK;
     }
     if (!put_in(t, at->edge, fresh, links))
         return tt_fail_memory(err, "trees");
-    use_edge(s, t, &t->edges[at->edge], 1);
+    use_edge(s, t, &t->edges[at->edge], at->inward, 1);
     if (s->excess <= before ||
         (s->excess == before + 1 && tt_rng_below(&s->rng, WORSE_ONE_IN) == 0))
         return TUTTI_OK;
-    leave_edge(s, t, &t->edges[at->edge]);
+    leave_edge(s, t, &t->edges[at->edge], at->inward);
     t->nlinks -= (uint32_t)links->len;
     t->edges[at->edge] = old;
-    use_edge(s, t, &old, 1);
+    use_edge(s, t, &old, at->inward, 1);
     return TUTTI_OK;
 }
 
