@@ -246,6 +246,10 @@ struct tutti_comm_options {
     bool encrypt;
     /* of payloads on sockets: 0: TUTTI_CHECKSUM, else between hosts; 1: always; -1: never */
     int checksum;
+    /* host:port[,host:port..] of members of a job that runs (TUTTI_JOIN): this process becomes a
+     * further rank of it when the members call tutti_comm_admit, which must happen within the
+     * timeout. Needs the job's key. The rank is not known before. */
+    const char *join;
 };
 /* Collective: all ranks call it. Returns when all have met, or with the reason why not. The
  * caller closes *ret_comm. Raises the process's soft limit of open files to the hard limit,
@@ -276,6 +280,20 @@ tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
  * make the call. Not for communicators from a split, and not with transport mpi. */
 tutti_status tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **ret_comm,
                                struct tutti_error *err);
+/* Lets newcomers in: processes that opened with `join` (or TUTTI_JOIN), proved that they hold the
+ * job's key and have the same version and settings. Collective, at a point that all members choose,
+ * such as the end of every tenth training step. If nobody waits, *ret_comm is comm itself, after
+ * one small all-gather. Otherwise *ret_comm is a new communicator: the members keep their order,
+ * the newcomers follow, tutti_comm_changes has grown; comm must then be closed, which waits for
+ * nobody. The first call opens this rank's listening port to newcomers of all addresses (one with
+ * another key, version or setting is refused, with the reason, and disturbs nobody).
+ *
+ * If a member fails meanwhile, or has failed before, this does what tutti_comm_shrink does, with
+ * the same results and errors: a rank whose step succeeded may call it while others, whose step
+ * failed, call tutti_comm_shrink. Not for communicators from a split, nor with transport mpi, nor
+ * for a job that was opened with one rank. */
+tutti_status tutti_comm_admit(struct tutti_comm *comm, struct tutti_comm **ret_comm,
+                              struct tutti_error *err);
 /* How many times the members of the job had changed when this communicator was opened: 0 for the
  * first one. The same on all its ranks. */
 uint32_t tutti_comm_changes(const struct tutti_comm *comm);

@@ -167,6 +167,7 @@ class RawCommunicator:
         tuning: Optional[str] = None,
         encrypt: bool = False,
         checksum: Optional[bool] = None,
+        join: Optional[str] = None,
     ) -> None:
         self._handle: Optional[int] = None
         if (rank is None) != (size is None):
@@ -179,6 +180,7 @@ class RawCommunicator:
         o.key_file, o.iface, o.transport = _text(key_file), _text(iface), _text(transport)
         o.topo, o.algo, o.timeout_us = _text(topo), _text(algo), int((timeout or 0) * 1e6)
         o.plan, o.tuning, o.encrypt = _text(plan), _text(tuning), encrypt
+        o.join = _text(join)
         o.checksum = 0 if checksum is None else 1 if checksum else -1
         if rank is None or size is None:
             self._handle = _lib.open_comm(o)
@@ -232,6 +234,14 @@ class RawCommunicator:
         """After a tutti.Error: those that still live agree on who they are and get a new communicator, smaller than this
         one, which must be closed. Every rank that wants to go on calls it."""
         return type(self)._adopt(_lib.shrink_comm(self._open()))
+
+    def admit(self) -> Any:
+        """Collective: lets in newcomers, processes that opened with `join` or TUTTI_JOIN. Returns this communicator if
+        nobody waits; else a new one, with the newcomers as its last ranks, and this one must be closed. If a rank has
+        failed it does what shrink does."""
+        handle = self._open()
+        new = _lib.admit_comm(handle)
+        return self if new == handle else type(self)._adopt(new)
 
     @property
     def changes(self) -> int:

@@ -61,6 +61,7 @@ class CommOptions(ctypes.Structure):
         ("tuning", c_char_p),
         ("encrypt", c_bool),
         ("checksum", c_int),
+        ("join", c_char_p),
     ]
 
 
@@ -108,6 +109,7 @@ _declare("tutti_comm_size", _comm, result=c_uint32)
 _declare("tutti_comm_changes", _comm, result=c_uint32)
 _declare("tutti_comm_split", _comm, c_int, c_int, POINTER(_comm), _err)
 _declare("tutti_comm_shrink", _comm, POINTER(_comm), _err)
+_declare("tutti_comm_admit", _comm, POINTER(_comm), _err)
 _declare("tutti_comm_abort", _comm, c_char_p, result=None)
 _declare("tutti_comm_last_error", _comm, result=_err)
 _declare("tutti_comm_report", _comm, POINTER(c_void_p), _err)
@@ -186,6 +188,14 @@ def shrink_comm(comm: int) -> int:
     """tutti_comm_shrink; the handle."""
     handle, err = c_void_p(), _ErrorStruct()
     if lib.tutti_comm_shrink(comm, byref(handle), byref(err)):
+        raise err.exception()
+    return handle.value  # type: ignore[return-value]
+
+
+def admit_comm(comm: int) -> int:
+    """tutti_comm_admit; the handle, which is that of comm when nobody has come."""
+    handle, err = c_void_p(), _ErrorStruct()
+    if lib.tutti_comm_admit(comm, byref(handle), byref(err)):
         raise err.exception()
     return handle.value  # type: ignore[return-value]
 

@@ -9,6 +9,7 @@
  *     tutti_comm_part         some ranks of a communicator, collective among those only
  *     tutti_comm_split        all ranks of a communicator, by color
  *     tutti_comm_shrink       those of its ranks that still live
+ *     tutti_comm_admit        the same, and newcomers
  *
  *     request:  init --> start --> test, wait or join --> start ... --> free
  *                                       communicator closed: free only */
@@ -28,6 +29,7 @@ static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_
 {
     if (!o->given)
         return TUTTI_OK;
+    c->boot.join = o->join; /* TUTTI_JOIN is for those who take their place from the environment */
     if (o->ranks == 0 || o->rank >= o->ranks)
         return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks does not exist", o->rank,
                        o->ranks);
@@ -53,6 +55,7 @@ static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_con
     if (o->iface)
         snprintf(c->boot.iface, sizeof c->boot.iface, "%s", o->iface);
     c->boot.insecure = c->boot.insecure || o->insecure;
+    c->boot.join = o->join ? o->join : c->boot.join;
     c->transport = o->transport ? o->transport : c->transport;
     c->topo = o->topo ? o->topo : c->topo;
     c->algo = o->algo ? o->algo : c->algo;
@@ -220,6 +223,19 @@ tutti_status tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **ret_
     if (!st)
         st = tt_comm_shrink(c, &fewer, err);
     return st ? st : wrap(fewer, ret_comm, err);
+}
+
+tutti_status tutti_comm_admit(struct tutti_comm *comm, struct tutti_comm **ret_comm,
+                              struct tutti_error *err)
+{
+    struct tt_comm *next = NULL, *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_comm_admit(c, &next, err);
+    if (st || next != c)
+        return st ? st : wrap(next, ret_comm, err);
+    *ret_comm = comm;
+    return TUTTI_OK;
 }
 
 uint32_t tutti_comm_changes(const struct tutti_comm *comm)

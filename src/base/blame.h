@@ -9,7 +9,8 @@
 #define TT_BLAME_NOTE_LIST(X)                                                                      \
     X(VERDICT, "")         /* calls return it; the program may have handled it since */            \
     X(HINT, "hint ")       /* found at open or close: the blamed rank may have other work to do */ \
-    X(UNHEARD, "unheard ") /* results are wrong and no call can say so: found when closing */
+    X(UNHEARD, "unheard ") /* results are wrong and no call can say so: found when closing */      \
+    X(DOOR, "door ")       /* not blame: the address where this rank lets newcomers in */
 enum tt_blame_note {
 #define TT_BLAME_NOTE_ENUM(id, word) TT_NOTED_##id,
     TT_BLAME_NOTE_LIST(TT_BLAME_NOTE_ENUM)

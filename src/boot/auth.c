@@ -101,8 +101,8 @@ enum tt_shake_end tt_boot_shake_connect(struct tt_shake *s, int fd, const struct
     return send_greeting(s, t, to, role) ? TT_SHAKE_MORE : TT_SHAKE_GONE;
 }
 
-/* Is this greeting for us? A rank that meets rank 0 does not know the job id yet; every other
- * connection must carry it. A rank of another job may greet us with a rank that this job does not
+/* Is this greeting for us? A rank that meets rank 0 does not know the job id yet, nor does a
+ * newcomer; every other connection must carry it. A rank of another job may greet us with a rank that this job does not
  * have; rank 0 refuses that in words later (meet.c). */
 static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
 {
@@ -110,14 +110,14 @@ static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
 
     if (g->kind != t->kind || g->to != t->rank || g->from == t->rank)
         return false;
-    if (t->kind == TT_CONN_MEET)
+    if (t->kind != TT_CONN_DATA)
         return s->accepting ? g->job == 0 : g->job != 0;
     /* encrypt was compared when the ranks met */
     return g->job == t->job && g->encrypt == (t->pair != NULL);
 }
 
 /* A rank of a job that went before greets this one by the rank it had there, and is answered as
- * that rank (porter.c tells it what became of its job). */
+ * that rank (porter.c tells it what became of its job). A newcomer greets any member. */
 static struct tt_trust as_greeted(const struct tt_shake *s, const struct tt_trust *t)
 {
     struct tt_trust as = *t;
@@ -127,6 +127,10 @@ static struct tt_trust as_greeted(const struct tt_shake *s, const struct tt_trus
             as.job = t->past[i].job;
             as.rank = t->past[i].rank;
         }
+    if (s->accepting && t->welcome && s->peer.kind == TT_CONN_JOIN) {
+        as.kind = TT_CONN_JOIN;
+        as.rank = TT_RANK_MEMBER;
+    }
     return as;
 }
 

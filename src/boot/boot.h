@@ -9,7 +9,10 @@
  * Without a key, which is allowed on loopback, the processes of one user agree on one (local.c).
  * With `insecure` the key is all zeros, and the exchange filters strangers by magic and job id
  * only. With `encrypt` the greetings also carry the two halves of a key exchange, and each
- * connection comes with keys of its own (seal.h). */
+ * connection comes with keys of its own (seal.h).
+ *
+ * Members of a job may change: ranks that failed are left out, newcomers are let in. Each change is
+ * a new object with a new job id (tt_boot_succeed). */
 #ifndef TT_BOOT_H
 #define TT_BOOT_H
 
@@ -21,6 +24,9 @@ struct tt_boot_config {
     uint32_t rank, size;
     int local_rank;       /* -1: unknown */
     char rendezvous[128]; /* host:port of rank 0; empty with size 1 */
+    /* host:port[,host:port..] of members of a job that runs: this process becomes a further member
+     * (enter.c), and rank, size and rendezvous are not used. Borrowed; NULL: none. */
+    const char *join;
     /* Read when opening, so that not every copy of this struct holds the key; NULL: use `key`, if
      * any. The string is borrowed. */
     const char *key_file;
@@ -129,11 +135,32 @@ enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, si
 tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes, void *ret_all,
                               uint64_t timeout_ns, struct tutti_error *err);
 
-/* The ranks that go on after a failure, as all of them have agreed (watch/roll.h). */
+/* Newcomers (guest.c): processes with the job's key that want to become members. */
+
+/* From now on newcomers may come to this rank's listener, from any address, and wait there; so they
+ * may in the jobs that follow this one. False: it has no listener, because it began alone. */
+bool tt_boot_welcome(struct tt_boot *b);
+struct tt_boot_newcomer {
+    struct tt_boot_peer peer;
+    uint32_t host; /* the rank at which it waits */
+};
+/* Those who wait here, at most max. */
+uint32_t tt_boot_newcomers(struct tt_boot *b, struct tt_boot_newcomer *ret, uint32_t max);
+/* Becomes a member by c->join. Returns when the members have admitted this process, with the job
+ * that it is a part of; *ret_change is the number of that change. Blocking, with the configured
+ * deadline. The caller makes the control lines (tt_boot_rejoin). */
+tutti_status tt_boot_enter(const struct tt_boot_config *c, struct tt_boot **ret,
+                           uint32_t *ret_change, struct tutti_error *err);
+
+/* The ranks that go on when members leave or come, as all of them have agreed (watch/roll.h). */
 struct tt_boot_heirs {
     const uint32_t *members; /* their ranks until now, ascending; the new rank is the index */
     uint32_t n, me;
-    uint64_t job; /* the new job's id */
+    /* Their ranks follow those of the members; the same list on all ranks. */
+    const struct tt_boot_newcomer *newcomers;
+    uint32_t nnew;
+    uint32_t change; /* how many times members have changed; newcomers are told */
+    uint64_t job;    /* the new job's id */
     /* What a rank of the old job is told that asks later, on a link of role TT_ROLE_ROLL; copied.
      */
     const void *word;
@@ -142,7 +169,7 @@ struct tt_boot_heirs {
 /* A new job of these ranks, made by each of them alone: nothing is exchanged. It has the key, the
  * settings and the peers of the old one and takes over its listener, so that no further link can be
  * accepted for the old job; connections of the old job are not of the new one, since its id is part
- * of every handshake. old stays open otherwise. */
+ * of every handshake. old stays open otherwise. Newcomers that wait here are told. */
 tutti_status tt_boot_succeed(struct tt_boot *old, const struct tt_boot_heirs *h,
                              struct tt_boot **ret, struct tutti_error *err);
 /* Makes the control lines of such a job, until deadline_ns at most. A line to a rank that is gone

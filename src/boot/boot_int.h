@@ -3,7 +3,8 @@
  * From the bottom up: wire (bytes <-> structs, pure), net (sockets that never wait longer than
  * told), auth (one handshake as a state machine), gate (many incoming handshakes), dial (one
  * outgoing connection with retries). Built on these: meet (rank 0), join (the others), exchange
- * (all-gather), porter (links), succeed (the world after a failure). */
+ * (all-gather), porter (links), guest (newcomers that wait), enter (a newcomer itself), succeed (the
+ * job after a change of its members). */
 #ifndef TT_BOOT_INT_H
 #define TT_BOOT_INT_H
 
@@ -13,7 +14,7 @@
 #include "boot/boot.h"
 
 enum {
-    TT_BOOT_PROTOCOL = 3,
+    TT_BOOT_PROTOCOL = 4,
     TT_GREETING = 100,
     TT_CHALLENGE = 32,
     TT_PROOF = 32,
@@ -24,6 +25,8 @@ enum {
     TT_JOIN_FIXED = TT_PEER_BYTES + TT_VERSION_TEXT + 16,
     TT_JOIN_MAX = TT_JOIN_FIXED + TT_BOOT_SETTINGS,
     TT_REFUSAL_MAX = 4 + 504,
+    TT_TICKET_FIXED = 16,
+    TT_TICKET_MAX = TT_TICKET_FIXED + 4096 * TT_PEER_BYTES, /* as many as can agree (roll.h) */
     TT_BOOT_SIZE_MAX = 1 << 20,
     TT_UNPROVED_MAX = 1024, /* unproved connections at a time */
     TT_GATE_TURN = 64       /* connections accepted, and handshakes advanced, in one call */
@@ -37,7 +40,11 @@ enum {
 
 /* ---- wire.c: little-endian bytes, pure functions; parsers accept any bytes ---- */
 
-enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2 };
+/* JOIN: a newcomer, which does not know the job's id nor the rank that it greets. */
+enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2, TT_CONN_JOIN = 3 };
+/* What a newcomer and the member that it greets are called in their greetings. */
+#define TT_RANK_MEMBER   UINT32_MAX
+#define TT_RANK_NEWCOMER (UINT32_MAX - 1)
 
 /* The first message of each end on every connection:
  *
@@ -67,6 +74,7 @@ enum tt_frame_kind {
     TT_FRAME_REFUSAL,
     TT_FRAME_GIVE,
     TT_FRAME_ALL,
+    TT_FRAME_TICKET,
     TT_FRAME_KINDS
 };
 
@@ -99,6 +107,15 @@ void tt_boot_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES]
 bool tt_boot_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret);
 /* Exactly `size` peers, each with an address, a port and a clean host name. */
 bool tt_boot_table_parse(const uint8_t *in, size_t n, uint32_t size, struct tt_boot_peer *ret);
+
+/* What a newcomer gets when it is admitted. The table follows. */
+struct tt_ticket {
+    uint64_t job;
+    uint32_t rank, change;
+};
+void tt_boot_ticket_write(const struct tt_ticket *t, uint8_t out[TT_TICKET_FIXED]);
+/* *ret_size is the number of peers that follow. */
+bool tt_boot_ticket_parse(const uint8_t *in, size_t n, struct tt_ticket *ret, uint32_t *ret_size);
 
 /* An error as rank 0 sends it to the others. */
 /* Returns the number of bytes written. */
@@ -228,6 +245,7 @@ struct tt_trust {
     /* Jobs that went before (succeed.c), whose ranks may still ask; npast of them. */
     const struct tt_past *past;
     size_t npast;
+    bool welcome; /* newcomers may come */
 };
 /* What this rank was called in a job that went before, and what ranks of it are told. */
 struct tt_past {
@@ -291,6 +309,7 @@ struct tt_gate {
 struct tt_arrival {
     int fd; /* the caller's; -1: claimed the rank with a wrong key, already closed */
     uint32_t rank, from_be;
+    enum tt_conn_kind kind;
     uint64_t role, job;
     uint8_t answer[TT_PROOF];
     struct tt_seal_keys keys;
@@ -368,6 +387,9 @@ struct tt_boot {
     uint32_t ntold;     /* so far */
     uint32_t *known_be; /* nknown addresses of ranks of past jobs; ascending */
     size_t nknown;
+    /* Newcomers: struct tt_guest *, in order of arrival; guarded by the porter's lock. */
+    struct tt_vec guests;
+    bool welcome; /* they may come */
     uint32_t seq; /* exchanges so far */
     bool broken;  /* an exchange failed: the control streams are out of step */
 };
@@ -381,6 +403,7 @@ void tt_boot_porter_close(struct tt_boot *b);
 /* Gives up the listener, which then belongs to the caller, and the links that nobody took. Dials go
  * on. */
 int tt_boot_porter_yield(struct tt_boot *b);
+void tt_boot_porter_welcome(struct tt_boot *b); /* the gate lets newcomers in, from any address */
 void tt_boot_porter_lock(struct tt_boot *b);
 void tt_boot_porter_unlock(struct tt_boot *b);
 /* early.c, under the lock: admits the arrival and keeps it until a desk asks for it. False: the
@@ -389,6 +412,15 @@ bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a);
 void tt_boot_early_free(struct tt_early *e); /* closes it, unless its descriptor is -1 */
 /* succeed.c, under the lock: a rank of a past job has come; a->fd is taken. */
 void tt_boot_past_tell(struct tt_boot *b, struct tt_arrival *a);
+/* guest.c, under the lock: a newcomer has proved itself; a->fd is taken. The sockets of guests are
+ * in the porter's epoll set, with b's `guests` as their watcher. */
+void tt_boot_guest_seat(struct tt_boot *b, struct tt_arrival *a, int epoll);
+void tt_boot_guests_serve(struct tt_boot *b, int epoll);
+uint64_t tt_boot_guests_due(const struct tt_boot *b);      /* when to serve even without an event */
+void tt_boot_guests_dismiss(struct tt_boot *b, int epoll); /* all; they will come again */
+/* Gives those of the newcomers that wait at `old` their tickets for b; takes the lock. */
+void tt_boot_guests_tell(struct tt_boot *old, const struct tt_boot *b,
+                         const struct tt_boot_heirs *h);
 /* "rank 3 has used up ..." */
 tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err);
 
@@ -429,6 +461,18 @@ tutti_status tt_boot_fail_own_link(const struct tt_boot *b, const char *span,
 /* Both set peers, job, listener and control. Blocking until at->deadline_ns. */
 tutti_status tt_boot_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
 tutti_status tt_boot_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
+/* The steps of a join, which a newcomer (enter.c) takes too; to it the other end is a member. */
+tutti_status tt_boot_join_reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job,
+                                struct tutti_error *err);
+tutti_status tt_boot_join_listen(struct tt_boot *b, const struct tt_place *at,
+                                 struct tutti_error *err);
+tutti_status tt_boot_join_say(const struct tt_boot *b, uint64_t deadline_ns,
+                              struct tutti_error *err);
+tutti_status tt_boot_join_await(const struct tt_boot *b, struct tt_frame_in *in,
+                                const struct tt_place *at, struct tutti_error *err);
+/* open.c: is this what the rule of trust asks for? */
+tutti_status tt_boot_check_trust(const struct tt_boot_config *c, uint32_t addr_be,
+                                 struct tutti_error *err);
 struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind);
 tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_boot_join *ret,
                                struct tutti_error *err);

@@ -347,9 +347,9 @@ static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *e
 tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origin,
                               struct tutti_error *err)
 {
-    struct tt_boot_config c = {.size = 1, .local_rank = -1};
+    struct tt_boot_config c = {.size = 1, .local_rank = -1, .join = var("TUTTI_JOIN")};
     const struct launcher *l = NULL;
-    tutti_status st = find_launcher(&l, err);
+    tutti_status st = c.join ? TUTTI_OK : find_launcher(&l, err);
 
     if (!st && l)
         st = read_ranks(l, &c, err);
@@ -359,7 +359,7 @@ tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origi
         return st;
     *ret = c;
     if (ret_origin)
-        *ret_origin = l ? l->name : "none";
+        *ret_origin = c.join ? "TUTTI_JOIN" : l ? l->name : "none";
     return TUTTI_OK;
 }
 

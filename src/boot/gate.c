@@ -117,6 +117,7 @@ static void serve_one(struct tt_gate *g, struct tt_shake *s, struct tt_arrival *
         struct tt_arrival *a = &ret[(*n)++];
         *a = (struct tt_arrival){.fd = -1,
                                  .rank = s->peer.from,
+                                 .kind = s->peer.kind,
                                  .role = s->peer.role,
                                  .job = s->peer.job,
                                  .from_be = s->from_be};

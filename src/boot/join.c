@@ -19,6 +19,18 @@ enum { REJECTIONS = 3 }; /* one or two may come from an overloaded gate */
 /* How long to probe rank 0's host for an error message. */
 #define PROBE_NS UINT64_C(150000000)
 
+/* A process that enters a job that runs has no rank yet: it is the only one of its object. */
+static bool enters(const struct tt_boot *b)
+{
+    return b->config.size == 1;
+}
+
+/* Whom it talks to, for messages. */
+static const char *root(const struct tt_boot *b)
+{
+    return enters(b) ? "the member" : "rank 0";
+}
+
 /* Errors that trying again cannot cure; TUTTI_OK: go on. */
 static tutti_status join_hopeless(const struct tt_boot *b, const struct tt_dial *d,
                                   struct tutti_error *err)
@@ -27,11 +39,13 @@ static tutti_status join_hopeless(const struct tt_boot *b, const struct tt_dial 
 
     if (d->last == TT_SHAKE_VERSION)
         return tt_fail(err, TUTTI_ERR_DIFFERS,
-                       "rank 0 (%s) speaks version %u of the protocol, we speak %d: install the "
+                       "%s (%s) speaks version %u of the protocol, we speak %d: install the "
                        "same tutti everywhere",
-                       at, d->shake.peer.version, TT_BOOT_PROTOCOL);
+                       root(b), at, d->shake.peer.version, TT_BOOT_PROTOCOL);
     if (d->last == TT_SHAKE_KEY)
-        return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) proved itself with another key", at);
+        return tt_fail(err, TUTTI_ERR_AUTH, "%s (%s) proved itself with another key", root(b), at);
+    if (enters(b) && d->error == ECONNREFUSED)
+        return tt_fail(err, TUTTI_ERR_PEER, "nobody listens at %s: the member has ended", at);
     if (d->rejections < REJECTIONS)
         return TUTTI_OK;
     if (d->shake.peer.keyed && !b->config.has_key)
@@ -41,7 +55,7 @@ static tutti_status join_hopeless(const struct tt_boot *b, const struct tt_dial 
                 : ": it has a key and we have none, set TUTTI_KEY_FILE";
     else if (!d->shake.peer.keyed && b->config.has_key)
         hint = ": we have one and it has none, set TUTTI_KEY_FILE there";
-    return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) did not accept our key%s", at, hint);
+    return tt_fail(err, TUTTI_ERR_AUTH, "%s (%s) did not accept our key%s", root(b), at, hint);
 }
 
 /* The load of this host is mentioned only if rank 0 never answered: it cannot explain a
@@ -56,19 +70,24 @@ static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_plac
     tt_boot_net_span(b->config.timeout_ns, span, sizeof span);
     if (tt_boot_link_down(b))
         return tt_boot_fail_own_link(b, span, err);
-    return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s",
-                   b->config.rendezvous, tt_boot_net_text(at->addr_be, at->port, where), span,
-                   tt_boot_dial_why(d), answered ? "" : tt_boot_busy_text(busy));
+    return tt_fail(err, TUTTI_ERR_TIMEOUT, "%s could not be reached at %s (%s) within %s: %s%s",
+                   root(b), b->config.rendezvous, tt_boot_net_text(at->addr_be, at->port, where),
+                   span, tt_boot_dial_why(d), answered ? "" : tt_boot_busy_text(busy));
 }
 
 /* Connects to rank 0 and makes the control line. On success the line owns the socket. */
-static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job,
-                          struct tutti_error *err)
+tutti_status tt_boot_join_reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job,
+                                struct tutti_error *err)
 {
-    struct tt_trust trust = tt_boot_trust(b, TT_CONN_MEET);
-    struct tt_dial d = {.addr_be = at->addr_be, .port = at->port, .epoll = -1};
+    struct tt_trust trust = tt_boot_trust(b, enters(b) ? TT_CONN_JOIN : TT_CONN_MEET);
+    struct tt_dial d = {.rank = enters(b) ? TT_RANK_MEMBER : 0,
+                        .addr_be = at->addr_be,
+                        .port = at->port,
+                        .epoll = -1};
     tutti_status st = TUTTI_OK;
 
+    if (enters(b))
+        trust.rank = TT_RANK_NEWCOMER;
     tt_boot_dial_begin(&d, tt_now_ns());
     while (!st && d.state != TT_DIAL_DONE) {
         struct pollfd p = tt_boot_dial_fd(&d);
@@ -93,8 +112,8 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
 }
 
 /* The port range is searched from a place that depends on the rank (listen.c). */
-static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at,
-                                  struct tutti_error *err)
+tutti_status tt_boot_join_listen(struct tt_boot *b, const struct tt_place *at,
+                                 struct tutti_error *err)
 {
     struct tt_boot_peer *me = &b->peers[b->config.rank];
     struct tt_listen l = {.addr_be = me->addr_be,
@@ -113,7 +132,7 @@ static tutti_status fail_gone(const struct tt_boot *b, int error, struct tutti_e
     bool ended = error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG;
 
     return tt_fail(err, TUTTI_ERR_PEER,
-                   "rank 0 (%s) is %s: its connection ended while the ranks met%s%s",
+                   "%s (%s) is %s: its connection ended while the ranks met%s%s", root(b),
                    b->config.rendezvous, ended ? "gone" : "unreachable", error ? ": " : "",
                    error ? strerror(error) : "");
 }
@@ -142,7 +161,8 @@ static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *
 }
 
 /* Sends this rank's entry for the table and the time that it will wait. */
-static tutti_status join_say(const struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
+tutti_status tt_boot_join_say(const struct tt_boot *b, uint64_t deadline_ns,
+                              struct tutti_error *err)
 {
     uint8_t text[TT_FRAME + TT_JOIN_MAX];
     uint64_t now = tt_now_ns(), left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 : 0;
@@ -164,8 +184,8 @@ static tutti_status join_say(const struct tt_boot *b, uint64_t deadline_ns, stru
 }
 
 /* Reads rank 0's answer into `in`, until a little after the deadline. */
-static tutti_status join_await(const struct tt_boot *b, struct tt_frame_in *in,
-                               const struct tt_place *at, struct tutti_error *err)
+tutti_status tt_boot_join_await(const struct tt_boot *b, struct tt_frame_in *in,
+                                const struct tt_place *at, struct tutti_error *err)
 {
     uint64_t until = at->deadline_ns + TT_GRACE_NS;
     enum tt_net went;
@@ -189,7 +209,7 @@ static tutti_status take_table(struct tt_boot *b, const struct tt_place *at,
 
     if (!in.body)
         return tt_fail_memory(err, "rendezvous");
-    st = join_await(b, &in, at, err);
+    st = tt_boot_join_await(b, &in, at, err);
     if (!st && in.frame.kind == TT_FRAME_REFUSAL) {
         tt_boot_refusal_parse(in.body, (size_t)in.frame.length, err);
         st = err->status;
@@ -210,11 +230,11 @@ tutti_status tt_boot_join(struct tt_boot *b, const struct tt_place *at, struct t
         tt_boot_iface_choose(b->config.iface, at->addr_be, &b->peers[b->config.rank].addr_be, err);
 
     if (!st)
-        st = reach(b, at, &job, err);
+        st = tt_boot_join_reach(b, at, &job, err);
     if (!st)
-        st = open_listener(b, at, err);
+        st = tt_boot_join_listen(b, at, err);
     if (!st)
-        st = join_say(b, at->deadline_ns, err);
+        st = tt_boot_join_say(b, at->deadline_ns, err);
     if (!st)
         st = take_table(b, at, err);
     if (!st)

@@ -43,8 +43,8 @@ static tutti_status check_config(const struct tt_boot_config *c, struct tutti_er
 }
 
 /* The rule of trust (see above). */
-static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be,
-                                struct tutti_error *err)
+tutti_status tt_boot_check_trust(const struct tt_boot_config *c, uint32_t addr_be,
+                                 struct tutti_error *err)
 {
     if (c->has_key || c->insecure || tt_boot_net_loopback(addr_be))
         return TUTTI_OK;
@@ -94,6 +94,7 @@ struct tt_boot *tt_boot_make(const struct tt_boot_config *c)
     if (!b)
         return NULL;
     b->config = *c;
+    b->config.join = NULL;
     b->config.settings = NULL;
     b->config.rendezvous[sizeof b->config.rendezvous - 1] = 0;
     b->config.iface[sizeof b->config.iface - 1] = 0;
@@ -107,6 +108,7 @@ struct tt_boot *tt_boot_make(const struct tt_boot_config *c)
     b->listener = -1;
     b->early.elem = sizeof(struct tt_early *);
     b->past.elem = sizeof(struct tt_past);
+    b->guests.elem = sizeof(struct tt_guest *);
     b->peers = tt_zalloc(c->size, sizeof *b->peers);
     b->control = tt_alloc(c->size, sizeof *b->control);
     b->config.settings = settings_make(c);
@@ -133,6 +135,7 @@ struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind)
                              .kind = kind,
                              .past = kind == TT_CONN_DATA ? b->past.data : NULL,
                              .npast = kind == TT_CONN_DATA ? b->past.len : 0,
+                             .welcome = kind == TT_CONN_DATA && b->welcome,
                              .pair = b->config.encrypt ? &b->pair : NULL};
 }
 
@@ -198,7 +201,7 @@ static tutti_status open_gather(struct tt_boot *b, struct tutti_error *err)
     if (!st)
         st = tt_boot_resolve(host, at.deadline_ns, &at.addr_be, err);
     if (!st)
-        st = check_trust(&b->config, at.addr_be, err);
+        st = tt_boot_check_trust(&b->config, at.addr_be, err);
     if (!st)
         st = raise_descriptors(b->config.rank, b->config.size, err);
     if (!st)

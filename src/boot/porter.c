@@ -358,7 +358,9 @@ static void porter_place(struct tt_boot *b, struct tt_arrival *a)
 
     if (a->fd < 0)
         return;
-    if (a->job != b->job)
+    if (a->kind == TT_CONN_JOIN)
+        tt_boot_guest_seat(b, a, b->porter->epoll);
+    else if (a->job != b->job)
         tt_boot_past_tell(b, a);
     else if (a->rank >= b->config.size || a->rank == b->config.rank)
         tt_boot_net_close(&a->fd);
@@ -492,9 +494,10 @@ int tt_boot_desk_bell(const struct tt_desk *d)
 /* ---- serving ---- */
 
 /* The earliest time at which a dial or the gate needs attention without an event. */
-static uint64_t due(const struct tt_porter *p)
+static uint64_t due(const struct tt_boot *b)
 {
-    uint64_t due_ns = tt_boot_gate_wake(&p->gate);
+    const struct tt_porter *p = b->porter;
+    uint64_t due_ns = tt_boot_gate_wake(&p->gate), guests_ns = tt_boot_guests_due(b);
 
     for (const struct tt_desk *d = p->desks; d; d = d->next)
         for (const struct visit *v = d->dials; v; v = v->next) {
@@ -502,20 +505,21 @@ static uint64_t due(const struct tt_porter *p)
             wake = wake < limit ? wake : limit;
             due_ns = wake < due_ns ? wake : due_ns;
         }
-    return due_ns;
+    return guests_ns < due_ns ? guests_ns : due_ns;
 }
 
 /* Stores events with their visits. They cannot be stale: visits are unwatched before they are
  * freed, under the same lock. */
-static void note_events(struct tt_porter *p)
+static void note_events(const struct tt_boot *b)
 {
+    struct tt_porter *p = b->porter;
     struct epoll_event ev[EVENTS];
     int n = epoll_wait(p->epoll, ev, EVENTS, 0);
 
     for (int i = 0; i < n; i++)
         if (ev[i].data.ptr == &p->kick)
             hush(p->kick);
-        else if (ev[i].data.ptr != &p->gate)
+        else if (ev[i].data.ptr != &p->gate && ev[i].data.ptr != &b->guests)
             ((struct visit *)ev[i].data.ptr)->revents = ev[i].events;
 }
 
@@ -527,11 +531,12 @@ void tt_boot_porter_serve(struct tt_boot *b)
         return;
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA);
     pthread_mutex_lock(&p->lock);
-    note_events(p);
+    note_events(b);
     serve_gate(b);
+    tt_boot_guests_serve(b, p->epoll);
     for (struct tt_desk *d = p->desks; d; d = d->next)
         serve_dials(d, &trust);
-    p->due_ns = due(p);
+    p->due_ns = due(b);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -550,6 +555,17 @@ uint64_t tt_boot_porter_due(struct tt_boot *b)
     due_ns = b->porter->due_ns;
     pthread_mutex_unlock(&b->porter->lock);
     return due_ns;
+}
+
+void tt_boot_porter_welcome(struct tt_boot *b)
+{
+    struct tt_gate *g = &b->porter->gate;
+
+    pthread_mutex_lock(&b->porter->lock);
+    b->welcome = g->trust.welcome = true;
+    g->known_be = NULL;
+    g->nknown = 0;
+    pthread_mutex_unlock(&b->porter->lock);
 }
 
 void tt_boot_porter_lock(struct tt_boot *b)
@@ -589,8 +605,10 @@ tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err)
     st = tt_boot_gate_open(&p->gate, b->listener, &trust, err);
     if (st)
         return st;
-    p->gate.nknown = b->nknown;
-    p->gate.known_be = b->known_be;
+    if (!b->welcome) {
+        p->gate.nknown = b->nknown;
+        p->gate.known_be = b->known_be;
+    }
     p->gate.patience_ns = b->config.timeout_ns / 2;
     tt_boot_net_watch(p->epoll, p->gate.epoll, POLLIN, &p->gate);
     tt_boot_net_watch(p->epoll, p->kick, POLLIN, &p->kick);
@@ -611,6 +629,7 @@ int tt_boot_porter_yield(struct tt_boot *b)
         tt_boot_early_free(*(struct tt_early **)tt_vec_at(&b->early, i));
     b->early.len = 0;
     b->listener = -1;
+    /* Newcomers stay until they are told that they are in (tt_boot_guests_tell). */
     pthread_mutex_unlock(&p->lock);
     return listener;
 }
@@ -623,6 +642,7 @@ void tt_boot_porter_close(struct tt_boot *b)
     if (!p)
         return;
     assert(!p->desks);
+    tt_boot_guests_dismiss(b, p->epoll);
     tt_boot_gate_close(&p->gate);
     tt_boot_net_close(&p->epoll);
     tt_boot_net_close(&p->kick);

@@ -1,11 +1,12 @@
-/* succeed.c - the job that follows another: the ranks that go on after a failure.
+/* succeed.c - the job that follows another when members have failed or newcomers are let in.
  *
  * Everybody already has everybody's address, and the listener of each process stays where it is, so
  * that nothing needs to be exchanged: the new object is a part of the old one under a new job id.
  *
  *     old job        0    1    2    3    4         ranks 1 and 3 are gone
  *                    |         |         |
- *     new job        0         1         2         the same processes, addresses and ports
+ *     new job        0         1         2    3    the same processes, addresses and ports;
+ *                                                  3 is new (guest.c): all have its address
  *
  * A process listens from its first job to its last. That is what makes "nobody listens there any
  * more" a proof that a rank has ended (watch/call.c). Ranks of past jobs may still come, because
@@ -97,7 +98,7 @@ static struct tt_boot *heir_make(const struct tt_boot *old, const struct tt_boot
     struct tt_boot *b;
 
     c.rank = h->me;
-    c.size = h->n;
+    c.size = h->n + h->nnew;
     c.settings = NULL;
     b = tt_boot_make(&c);
     explicit_bzero(c.key, sizeof c.key);
@@ -109,8 +110,11 @@ static struct tt_boot *heir_make(const struct tt_boot *old, const struct tt_boot
     b->net_id = old->net_id;
     b->source_be = old->source_be;
     b->job = h->job;
+    b->welcome = old->welcome;
     for (uint32_t r = 0; r < h->n; r++)
         b->peers[r] = old->peers[h->members[r]];
+    for (uint32_t i = 0; i < h->nnew; i++)
+        b->peers[h->n + i] = h->newcomers[i].peer;
     if (b->config.settings && known_inherit(b, old) && past_inherit(b, old, h))
         return b;
     tt_boot_close(b);
@@ -128,8 +132,8 @@ tutti_status tt_boot_succeed(struct tt_boot *old, const struct tt_boot_heirs *h,
     if (!b)
         return tt_fail_memory(err, "rendezvous");
     b->listener = tt_boot_porter_yield(old);
-    if (h->n > 1)
-        st = tt_boot_porter_open(b, err);
+    st = tt_boot_porter_open(b, err);
+    tt_boot_guests_tell(old, b, h);
     if (st) {
         tt_boot_close(b);
         return st;

@@ -10,6 +10,7 @@
  *              80 port u16 | 82 zeros[2] | 84 source addresses, network order
  *     join     peer | version[32] | size u32 | settings length u32 | net_id u64 | settings
  *     table    one peer per rank
+ *     ticket   job u64 | rank u32 | change u32 | table
  *     refusal  status u32 | text
  *
  * boot_int.h draws greetings and frames. */
@@ -82,7 +83,7 @@ bool tt_boot_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *r
         return false;
     /* Of other versions only the place of magic and version is known. */
     if (g.version == TT_BOOT_PROTOCOL) {
-        if (in[10] > 7 || (in[11] != TT_CONN_MEET && in[11] != TT_CONN_DATA))
+        if (in[10] > 7 || in[11] < TT_CONN_MEET || in[11] > TT_CONN_JOIN)
             return false;
         g.keyed = in[10] & 1;
         g.encrypt = in[10] & 2;
@@ -190,6 +191,30 @@ bool tt_boot_join_parse(const uint8_t *in, size_t n, struct tt_boot_join *ret)
         !get_text(in + TT_PEER_BYTES, TT_VERSION_TEXT, j.version))
         return false;
     *ret = j;
+    return true;
+}
+
+void tt_boot_ticket_write(const struct tt_ticket *t, uint8_t out[TT_TICKET_FIXED])
+{
+    wire_put(out, t->job, 8);
+    wire_put(out + 8, t->rank, 4);
+    wire_put(out + 12, t->change, 4);
+}
+
+bool tt_boot_ticket_parse(const uint8_t *in, size_t n, struct tt_ticket *ret, uint32_t *ret_size)
+{
+    struct tt_ticket t;
+    size_t size = n < TT_TICKET_FIXED ? 0 : (n - TT_TICKET_FIXED) / TT_PEER_BYTES;
+
+    if (size < 2 || n > TT_TICKET_MAX || n != TT_TICKET_FIXED + size * TT_PEER_BYTES)
+        return false;
+    t = (struct tt_ticket){.job = wire_get(in, 8),
+                           .rank = (uint32_t)wire_get(in + 8, 4),
+                           .change = (uint32_t)wire_get(in + 12, 4)};
+    if (!t.job || t.rank >= size)
+        return false;
+    *ret = t;
+    *ret_size = (uint32_t)size;
     return true;
 }
 

@@ -70,6 +70,9 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
 /* After a failure: the ranks that still live agree on who they are and open a communicator of their
  * own, in the order of their ranks (shrink.c). c stays as it is and must be closed. Blocking. */
 tutti_status tt_comm_shrink(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err);
+/* Lets newcomers in (admit.c). All ranks call it. *ret is c itself if nobody waits; else a new
+ * communicator, with the newcomers as its last ranks, and c must be closed. */
+tutti_status tt_comm_admit(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err);
 /* How many times the members of the job have changed before c was opened. */
 uint32_t tt_comm_changes(const struct tt_comm *c);
 /* A communicator of some ranks of c, made by these ranks alone: the others take no part, and

@@ -46,6 +46,8 @@ struct tt_world {
     char *trace_path;         /* where it is written */
     uint32_t change;          /* how many times members have changed before */
     char *history;            /* a line for each change; NULL: none yet */
+    /* Its members have gone on to another world: nobody waits for others in this one. */
+    _Atomic bool succeeded;
 };
 
 /* adopt.c: a constant of that name, since the caller's string may end with its call; NULL: none. */
@@ -56,6 +58,25 @@ void tt_comm_world_release(struct tt_world *w);
  * Collective among the ranks of w. */
 tutti_status tt_comm_open_on(struct tt_world *w, const struct tt_comm_config *config,
                              struct tt_comm **ret, struct tutti_error *err);
+
+/* shrink.c: may the members of c change? */
+tutti_status tt_comm_may_change(const struct tt_comm *c, struct tutti_error *err);
+/* Newcomers of all ranks, in the same order everywhere. known: every rank has this list. */
+struct tt_newcomers {
+    struct tt_boot_newcomer *list;
+    uint32_t n;
+    bool known;
+};
+/* The ranks of c that live agree on who goes on, and on whether the newcomers come in; then they
+ * open a communicator. */
+tutti_status tt_comm_succeed(struct tt_comm *c, const struct tt_newcomers *all,
+                             struct tt_comm **ret, struct tutti_error *err);
+/* Opens a communicator on a world whose members have changed; while more of them die, on the world
+ * of those who go on. Takes the caller's reference to w. */
+tutti_status tt_comm_go_on(struct tt_world *w, struct tt_comm_config *config, struct tt_comm **ret,
+                           struct tutti_error *err);
+/* Control lines and watch of a world whose boot is open. */
+tutti_status tt_comm_world_rejoin(struct tt_world *w, struct tutti_error *err);
 
 /* wire.c: the links of one group of ranks: shared memory inside the host, TCP to others. */
 struct tt_wire {
@@ -396,8 +417,8 @@ void tt_comm_kept_free(struct tt_kept *k);
 const struct tt_sched *tt_comm_kept_sched(const struct tt_kept *k);
 /* prove.c: before its first use a plan is proved and written, as the communicator's settings ask.
  * `mine` is what this rank will run: all slices, or only its own. The lock is held. */
-tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_agreed *a,
-                           const struct tt_sched *mine, struct tutti_error *err);
+tutti_status tt_comm_prove_admit(struct tt_comm *c, const struct tt_agreed *a,
+                                 const struct tt_sched *mine, struct tutti_error *err);
 /* TUTTI_ERR_INCORRECT with rank, operation and reason unless `whole` does what its collective
  * promises and `mine` is rank's part of it. */
 tutti_status tt_comm_prove(const struct tt_sched *whole, const struct tt_sched *mine, uint32_t rank,

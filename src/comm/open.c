@@ -4,7 +4,8 @@
  *             -> connect_all (links, engine, speeds) -> open_furnish (topology, plans, report)
  *     split:  vote through the parent -> blank -> connect_all -> open_furnish
  *     twin:   the parent's links and engine, a context of its own -> open_furnish
- *     shrink: roll call (shrink.c) -> world of those who go on -> as open, from blank
+ *     shrink, admit: roll call (shrink.c) -> world of those who go on -> as open, from blank
+ *     join:   a ticket from a member (boot/enter.c) -> world -> as open, from blank
  *     part:   like a split, but only the members take part, by an exchange of their own
  *
  * Until the first communicator is open, ranks exchange bytes through the watch; afterwards by an
@@ -14,72 +15,6 @@
 #include <string.h>
 
 #include "comm/comm_int.h"
-
-static const char *variable(const char *name)
-{
-    const char *v = getenv(name);
-    return v && *v ? v : NULL;
-}
-
-/* Reads a variable that must be 0 or 1; unset: 0. */
-static tutti_status flag(const char *name, bool *ret, struct tutti_error *err)
-{
-    const char *v = variable(name);
-    if (v && !tt_streq(v, "0") && !tt_streq(v, "1"))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s is '%.40s': 0 or 1 is expected", name, v);
-    *ret = v && tt_streq(v, "1");
-    return TUTTI_OK;
-}
-
-/* If set, 0 or 1 overrides the default (between hosts only). */
-static tutti_status read_checksum(int *ret, struct tutti_error *err)
-{
-    bool on;
-    tutti_status st = flag("TUTTI_CHECKSUM", &on, err);
-    if (!st && variable("TUTTI_CHECKSUM"))
-        *ret = on ? 1 : -1;
-    return st;
-}
-
-/* launched: look for a launcher's variables. With MPI as transport, MPI gives rank and size. */
-static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct tutti_error *err)
-{
-    struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"),
-                               .topo = variable("TUTTI_TOPO"),
-                               .algo = variable("TUTTI_ALGO"),
-                               .dump = variable("TUTTI_DUMP"),
-                               .trace = variable("TUTTI_TRACE"),
-                               .plan = variable("TUTTI_PLAN"),
-                               .tuning = variable("TUTTI_TUNING")};
-    tutti_status st = flag("TUTTI_REPRODUCIBLE", &c.reproducible, err);
-    if (!st)
-        st = flag("TUTTI_VERIFY", &c.verify, err);
-    if (!st)
-        st = flag("TUTTI_REPORT", &c.report, err);
-    if (!st)
-        st = read_checksum(&c.checksum, err);
-    if (!st)
-        st = launched ? tt_boot_from_env(&c.boot, NULL, err)
-                      : tt_boot_options_from_env(&c.boot, err);
-    if (!st)
-        st = flag("TUTTI_ENCRYPT", &c.boot.encrypt, err);
-    if (st)
-        return st;
-    c.timeout_ns = c.boot.timeout_ns;
-    *ret = c;
-    return TUTTI_OK;
-}
-
-tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err)
-{
-    const char *transport = variable("TUTTI_TRANSPORT");
-    return from_env(!transport || !tt_streq(transport, "mpi"), ret, err);
-}
-
-tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err)
-{
-    return from_env(false, ret, err);
-}
 
 static tutti_status open_check(const struct tt_comm_config *c, struct tutti_error *err)
 {
@@ -92,6 +27,8 @@ static tutti_status open_check(const struct tt_comm_config *c, struct tutti_erro
                        "encryption is asked for (TUTTI_ENCRYPT=1), but transport mpi gives the "
                        "bytes to MPI, which sends them as they "
                        "are: use transport tcp");
+    if (c->boot.join && (c->parent || (c->transport && tt_streq(c->transport, "mpi"))))
+        return tt_fail(err, TUTTI_ERR_ARG, "ranks of MPI cannot join a job that runs (TUTTI_JOIN)");
     return TUTTI_OK;
 }
 
@@ -136,14 +73,17 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret,
         c->tuning ? tt_comm_given_tuning(c->tuning, &w->tuning, &unread) : TUTTI_OK;
     tt_comm_agree_settings(c, w->tuning, &settings);
     boot.settings = settings.s;
-    st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
+    st = settings.failed ? tt_fail_memory(err, "settings")
+         : boot.join     ? tt_boot_enter(&boot, &w->boot, &w->change, err)
+                         : tt_boot_open(&boot, &w->boot, err);
     if (!st && tuned) {
         st = tt_fail(err, tuned, "%s", unread.text);
         if (boot.rank == 0)
             tt_comm_tell_refusal(w, "tuning file", c->tuning);
     }
     if (!st)
-        st = tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
+        st = boot.join ? tt_comm_world_rejoin(w, err)
+                       : tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
     tt_str_free(&settings);
     explicit_bzero(boot.key, sizeof boot.key); /* boot has its own */
     explicit_bzero(c->boot.key, sizeof c->boot.key);
@@ -312,6 +252,8 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
     own.transport = tt_comm_transport_name(own.transport);
     if (!st)
         st = world_open(config, &w, err);
+    if (!st && own.boot.join)
+        return tt_comm_go_on(w, config, ret, err);
     if (!st)
         st = tt_comm_open_on(w, config, ret, err);
     tt_comm_world_release(w); /* the communicator holds its own reference */
@@ -404,6 +346,10 @@ void tt_comm_close(struct tt_comm *c)
 {
     if (!c)
         return;
+    if (atomic_load(&c->world->succeeded)) {
+        tt_comm_leave(c);
+        return;
+    }
     tt_comm_helper_end(c);
     tt_comm_report_end(c);
     if (c->plans) {

@@ -264,7 +264,7 @@ static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const str
     struct tt_agreed a = {
         .problem = ask->problem, .algo = tt_algo_find(n->algo), .options = n->options};
     snprintf(a.name, sizeof a.name, "%s", n->algo);
-    return tt_comm_admit(c, &a, whole, err);
+    return tt_comm_prove_admit(c, &a, whole, err);
 }
 
 /* Rank 0: the whole schedule, admitted and packed. On success *ret_all belongs to the caller. */

@@ -252,7 +252,7 @@ static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, 
     if (!st && !k->plan->slice)
         st = tt_comm_plans_slice(c, k->plan, &k->own, err);
     if (!st && k->own)
-        st = tt_comm_admit(c, k->plan, k->own, err);
+        st = tt_comm_prove_admit(c, k->plan, k->own, err);
     if (!st)
         st = program_compile(c, call, &ask.problem, k, err);
     if (st)

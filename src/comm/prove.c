@@ -94,8 +94,8 @@ static tutti_status witness(struct tt_comm *c, const struct tt_agreed *a,
     return st;
 }
 
-tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_agreed *a,
-                           const struct tt_sched *mine, struct tutti_error *err)
+tutti_status tt_comm_prove_admit(struct tt_comm *c, const struct tt_agreed *a,
+                                 const struct tt_sched *mine, struct tutti_error *err)
 {
     if (!c->config.verify && !c->dump)
         return TUTTI_OK;

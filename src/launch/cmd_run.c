@@ -15,8 +15,12 @@ static const struct cli_option own[] = {
      "machines with their slots, reached by ssh; localhost is this one (default)"},
     {"hostfile", 0, "FILE",
      "the same, a line each: host, host:2 or host slots=2; # begins a comment"},
-    {"elastic", 0, "MIN[..N]",
-     "a rank that fails does not end the job as long as MIN are left (tutti_comm_shrink)"},
+    {"elastic", 0, "MIN[..MAX]",
+     "a rank that fails does not end the job as long as MIN are left; with MAX it is started "
+     "again"},
+    {"restarts", 0, "K", "how many times each rank is started again (default 10)"},
+    {"join", 0, "HOST:PORT",
+     "start further ranks of a job that runs (default: one); members listen there"},
     {"bind", 0, NULL,
      "give each rank of this machine its own share of the cores, if there are enough"},
     {0}};
@@ -27,7 +31,9 @@ static int read_size(const struct cli_args *a, const struct launch_hosts *h, uin
     const char *text = cli_value(a, "ranks");
     struct tutti_error err;
     uint64_t slots = launch_slots(h), n = slots;
-    if (!text && !cli_value(a, "hosts") && !cli_value(a, "hostfile"))
+    if (!text && cli_value(a, "join"))
+        n = 1;
+    else if (!text && !cli_value(a, "hosts") && !cli_value(a, "hostfile"))
         return cli_bad(a, "-n N is needed: how many ranks? e.g. tutti run -n 4 -- ./program");
     if (text && tutti_parse_u64(text, 1, CLI_MAX_RANKS, &n, &err))
         return cli_bad(a, "-n %s", err.text);
@@ -41,30 +47,48 @@ static int read_size(const struct cli_args *a, const struct launch_hosts *h, uin
     return 0;
 }
 
-/* MIN, or MIN..N: ranks can leave, but none can come later. */
-static int read_least(const struct cli_args *a, uint32_t size, uint32_t *ret)
+/* MIN, or MIN..MAX: then ranks that fail are started again, and newcomers let in up to MAX. */
+static int read_elastic(const struct cli_args *a, struct launch_job *job, struct sup_job *ret)
 {
     const char *text = cli_value(a, "elastic"), *dots = text ? strstr(text, "..") : NULL;
+    const char *again = cli_value(a, "restarts");
     char first[32];
     struct tutti_error err;
-    uint64_t least = 0, most = size;
-    *ret = 0;
+    uint64_t least = 0, most = 0, restarts = 10;
+    if (again && !dots)
+        return cli_bad(a, "--restarts needs --elastic MIN..MAX");
     if (!text)
         return 0;
     snprintf(first, sizeof first, "%.*s", dots ? (int)(dots - text) : 31, text);
     if (tutti_parse_u64(first, 1, CLI_MAX_RANKS, &least, &err) ||
         (dots && tutti_parse_u64(dots + 2, 1, CLI_MAX_RANKS, &most, &err)))
         return cli_bad(a, "--elastic %s", err.text);
-    if (least > size)
-        return cli_bad(a, "--elastic %llu: the job has %u rank%s", (unsigned long long)least, size,
-                       size == 1 ? "" : "s");
-    if (most != size)
-        return cli_bad(
-            a,
-            "--elastic %s: the job has %u ranks and none can join a job that runs; write "
-            "%llu..%u",
-            text, size, (unsigned long long)least, size);
-    *ret = (uint32_t)least;
+    if (again && tutti_parse_u64(again, 0, 1000, &restarts, &err))
+        return cli_bad(a, "--restarts %s", err.text);
+    if (least > job->size)
+        return cli_bad(a, "--elastic %llu: the job has %u rank%s", (unsigned long long)least,
+                       job->size, cli_s(job->size));
+    if (dots && most < job->size)
+        return cli_bad(a, "--elastic %s: the job begins with %u ranks", text, job->size);
+    ret->least = (uint32_t)least;
+    ret->restarts = dots ? (uint32_t)restarts : 0;
+    job->most = (uint32_t)most;
+    return 0;
+}
+
+/* Newcomers of a job that runs: each goes on without the others, and all need that job's key. */
+static int read_join(const struct cli_args *a, struct launch_job *job, struct sup_job *ret)
+{
+    job->join = cli_value(a, "join");
+    if (!job->join)
+        return 0;
+    if (cli_value(a, "elastic") || cli_value(a, "hosts") || cli_value(a, "hostfile"))
+        return cli_bad(a, "--join starts ranks of this machine, and the launcher of the job that "
+                          "runs decides about --elastic");
+    if (!cli_environment("TUTTI_KEY_FILE"))
+        return cli_bad(a, "--join needs the key of the job that runs: start both with the same "
+                          "TUTTI_KEY_FILE");
+    ret->least = 1;
     return 0;
 }
 
@@ -104,8 +128,7 @@ static bool is_self(const char *program)
     return !strcmp(self, program);
 }
 
-static int run_start(const struct cli_args *a, const struct launch_hosts *h,
-                     const struct launch_job *job)
+static int run_start(const struct cli_args *a, const struct launch_hosts *h, struct launch_job *job)
 {
     bool self =
         /* the user typed "tutti bench": messages should name that command */
@@ -115,7 +138,12 @@ static int run_start(const struct cli_args *a, const struct launch_hosts *h,
                         .timeout_ns = job->timeout_ns,
                         .verdict_fd = job->verdict_fd,
                         .own = self};
-    int code = read_least(a, job->size, &s.least);
+    char meeting[300];
+    snprintf(meeting, sizeof meeting, "%s:%u", job->address, job->port);
+    s.meeting = meeting;
+    int code = read_elastic(a, job, &s);
+    if (!code)
+        code = read_join(a, job, &s);
     if (code)
         return code;
     struct launch_place *places = calloc(job->size, sizeof *places);
@@ -156,10 +184,12 @@ static int run_run(const struct cli_args *a)
 
 const struct cli_command launch_run = {
     .name = "run",
-    .synopsis = "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--elastic MIN] [--bind] [--prefix] "
-                "[--timeout "
-                "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] -- "
-                "PROGRAM ARGS...",
+    .synopsis =
+        "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--elastic MIN[..MAX] [--restarts K]] "
+        "[--join HOST:PORT] [--bind] [--prefix] "
+        "[--timeout "
+        "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] -- "
+        "PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
     .details =
         "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and "
@@ -178,7 +208,12 @@ const struct cli_command launch_run = {
         "ended with status 0 is ended alike. "
         "No rank outlives the launcher.\n"
         "With --elastic MIN a rank that fails is named and the others go on, if the program can "
-        "(tutti_comm_shrink), as long as MIN are left; the exit status is 0 when MIN ended well.\n"
+        "(tutti_comm_shrink), as long as MIN are left; the exit status is 0 when MIN ended well. "
+        "With MIN..MAX it is also started again, after 0.1 s, then twice that and so on to 30 s, "
+        "and joins\n"
+        "(tutti_comm_admit) with TUTTI_JOIN set; the job never has more than MAX ranks. --join "
+        "starts one rank (or -n) more of a job that runs elsewhere. It needs that job's key: set "
+        "TUTTI_KEY_FILE for both, which --elastic and --join then use in place of a new key.\n"
         "Hosts take blocks of ranks in the order given, as many as they have slots (A:2), or equal "
         "ones when no slots are given. Other "
         "machines need\n"
@@ -194,7 +229,8 @@ const struct cli_command launch_run = {
                 "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
                 "tutti run -n 8 --hosts localhost,node2 -- ./my_program\n"
                 "tutti run --hosts localhost:2,node2:4 -- ./my_program\n"
-                "tutti run -n 4 --elastic 2 -- ./my_program\n"
+                "tutti run -n 4 --elastic 2..4 -- ./my_program\n"
+                "tutti run --join node1:29500 -- ./my_program\n"
                 "tutti run -n 4 --plan plan.json --tuning rules.json -- ./my_program",
     .options = options,
     .takes_program = true,

@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-enum { KEY_BYTES = 32, OWN_VARIABLES = 16 };
+enum { KEY_BYTES = 32, OWN_VARIABLES = 20 };
 
 const struct cli_option launch_job_options[] = {
     {"prefix", 0, NULL, "put the rank in front of every line of output"},
@@ -101,6 +101,9 @@ int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *
     *ret = (struct launch_job){.size = size, .key_fd = -1, .verdict_fd = -1};
     int code = read_timeout(a, ret);
     ret->trace = cli_value(a, "trace");
+    /* Others must be able to join, or this joins others: they share a key that the user made. */
+    ret->given_key = cli_environment("TUTTI_KEY_FILE") && !cli_value(a, "hosts") &&
+                     !cli_value(a, "hostfile") && (cli_value(a, "join") || cli_value(a, "elastic"));
     if (!code)
         code = read_files(a, "plan", ret->plan, sizeof ret->plan);
     if (!code)
@@ -181,13 +184,16 @@ static bool add_own(char **v, const struct launch_job *j, const struct launch_pl
            (!j->timeout || add(v, "TUTTI_TIMEOUT=%s", j->timeout)) &&
            (!*j->plan || add(v, "TUTTI_PLAN=%s", j->plan)) &&
            (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning)) &&
-           (!j->trace || add(v, "TUTTI_TRACE=%s", j->trace));
+           (!j->trace || add(v, "TUTTI_TRACE=%s", j->trace)) &&
+           (!j->join || add(v, "TUTTI_JOIN=%s", j->join)) &&
+           (!j->most || add(v, "TUTTI_MAX_RANKS=%u", j->most));
 }
 
 /* Not for other hosts: there the paths mean nothing. */
 static bool add_files(char **v, const struct launch_job *j)
 {
-    return add(v, "TUTTI_KEY_FILE=%s", j->key_file) && add(v, "TUTTI_VERDICT=%s", j->verdict_file);
+    return (j->given_key || add(v, "TUTTI_KEY_FILE=%s", j->key_file)) &&
+           add(v, "TUTTI_VERDICT=%s", j->verdict_file);
 }
 
 static bool add_torch(char **v, const struct launch_job *j, const struct launch_place *p)

@@ -16,6 +16,9 @@ struct launch_job {
     uint16_t port, torch_port;
     uint64_t timeout_ns;
     const char *timeout;           /* as written on the command line; NULL: not given */
+    const char *join;              /* value of TUTTI_JOIN; NULL: not given */
+    uint32_t most;                 /* value of TUTTI_MAX_RANKS; 0: not given */
+    bool given_key;                /* the user's TUTTI_KEY_FILE is used instead of a new key */
     const char *trace;             /* value of TUTTI_TRACE; NULL: not given */
     char plan[4096], tuning[4096]; /* values of TUTTI_PLAN and TUTTI_TUNING; "": not given */
     char key[66];                  /* hex digits and a newline, for ssh */

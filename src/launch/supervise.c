@@ -44,14 +44,6 @@ static const uint64_t one_term_ns = SECOND, one_interrupt_ns = SECOND / 20;
  * from AWAITING. Comparisons like phase < SETTLING depend on it. */
 enum phase { RUNNING, AWAITING, STOPPING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
 
-/* A note of the ranks (base/blame.h). */
-struct blame {
-    uint32_t rank; /* the blamed rank; size: none */
-    bool unheard;  /* noted by some rank: results are wrong, and no call could report it */
-    bool all;      /* all ranks have the same reason */
-    char text[512];
-};
-
 /* The state of the supervisor. due_ns: when next_phase is called; 0: never. */
 struct sup {
     const struct sup_job *job;
@@ -64,7 +56,7 @@ struct sup {
     uint32_t left;                          /* ranks that have not ended */
     uint32_t turns;                         /* rounds of waitpid so far */
     uint32_t culprit;                       /* the rank that was named; size: none yet */
-    struct blame blame;                     /* the notes when the culprit was named */
+    struct sup_blame blame;                 /* the notes when the culprit was named */
     int stopped_by;                         /* the signal that asked the job to end; 0: none */
     bool rested;                            /* leftovers of the ranks were killed */
     bool dropped;                           /* everything was sent SIGKILL directly */
@@ -116,43 +108,74 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* Parses a note, "[hint |unheard ]2 of 4: sentence" or "... all of 4: ..."; false for other
- * lines (cli_speaks writes to the same file). */
-static bool read_note(const char *line, uint32_t job_size, struct blame *ret)
+/* ---- ranks that are started again ---- */
+
+static const uint64_t pause_ns = SECOND / 10, longest_pause_ns = 30 * SECOND;
+
+/* A rank that cannot be started again stays lost. */
+static void start_again(struct sup *s, uint32_t r)
 {
-    static const char *const words[] = {"", "hint ", "unheard "};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t skip = strlen(words[i]);
-        unsigned rank = job_size, size = 0;
-        int text = 0;
-        if (strncmp(line, words[i], skip) != 0)
-            continue;
-        bool all = sscanf(line + skip, "all of %u: %n", &size, &text) == 1 && text;
-        if (!all && (sscanf(line + skip, "%u of %u: %n", &rank, &size, &text) != 2 || !text ||
-                     rank >= job_size))
-            continue;
-        if (size != job_size)
-            continue;
-        *ret = (struct blame){.rank = rank, .unheard = i == 2, .all = all};
-        line += skip + (size_t)text;
-        snprintf(ret->text, sizeof ret->text, "%.*s", (int)strcspn(line, "\n"), line);
-        return true;
+    struct sup_live *l = &s->live[r], next;
+    struct sup_trouble t;
+    l->restart_ns = 0;
+    if (!launch_start_again(s->job, r, &s->screen, &next, &t)) {
+        fprintf(stderr, "tutti %s: rank %u cannot be started again: %s: %s\n", s->job->name, r,
+                t.what, strerror(t.why));
+        return;
     }
-    return false;
+    next.restarts = l->restarts + 1;
+    *l = next;
+    s->left++;
+}
+
+/* When the next rank will be started again; 0: none. Starts those that are due. */
+static uint64_t restart_due(struct sup *s, uint64_t now)
+{
+    uint64_t due = 0;
+    for (uint32_t r = 0; r < s->job->size; r++) {
+        struct sup_live *l = &s->live[r];
+        if (!l->restart_ns || s->phase >= STOPPING || s->stopped_by || !s->left)
+            continue;
+        if (now >= l->restart_ns)
+            start_again(s, r);
+        else
+            due = !due || l->restart_ns < due ? l->restart_ns : due;
+    }
+    return due;
+}
+
+/* Says whether the rank that failed will be started again, and ends the line. */
+static void plan_restart(struct sup *s, uint32_t r)
+{
+    struct sup_live *l = &s->live[r];
+    const struct sup_job *job = s->job;
+    uint64_t wait = pause_ns << (l->restarts < 9 ? l->restarts : 9);
+    wait = wait < longest_pause_ns ? wait : longest_pause_ns;
+    if (job->restarts && job->ranks[r].remote)
+        fprintf(stderr, "; ranks on other hosts are not started again");
+    else if (job->restarts && l->restarts >= job->restarts)
+        fprintf(stderr, "; it is not started again after %u restart%s", l->restarts,
+                cli_s(l->restarts));
+    else if (job->restarts) {
+        l->restart_ns = now_ns() + wait;
+        fprintf(stderr, "; it is started again in %.3g s (restart %u of %u)",
+                (double)wait / (double)SECOND, l->restarts + 1, job->restarts);
+    }
+    fputc('\n', stderr);
 }
 
 /* The first note in the file for which `fits` holds (NULL: any), and whether any note is
  * "unheard". Long lines come in pieces: only their beginnings are parsed. */
-static struct blame find_note(const struct sup *s,
-                              bool (*fits)(const struct sup *s, const struct blame *b))
+static struct sup_blame find_note(const struct sup *s,
+                                  bool (*fits)(const struct sup *s, const struct sup_blame *b))
 {
     char path[64], line[640];
-    struct blame best = {.rank = s->job->size}, b;
+    struct sup_blame best = {.rank = s->job->size}, b;
     bool begins = true; /* a line, not the rest of a long one */
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->job->verdict_fd);
     FILE *in = fopen(path, "re");
     while (in && fgets(line, sizeof line, in)) {
-        if (begins && read_note(line, s->job->size, &b)) {
+        if (begins && launch_read_note(line, s->job->size, &b)) {
             bool unheard = best.unheard || b.unheard;
             best = *best.text || (fits && !fits(s, &b)) ? best : b;
             best.unheard = unheard;
@@ -162,11 +185,6 @@ static struct blame find_note(const struct sup *s,
     if (in)
         fclose(in);
     return best;
-}
-
-static struct blame read_blame(const struct sup *s)
-{
-    return find_note(s, NULL);
 }
 
 /* The rank to name: the blamed one if it failed; else the first of those that were killed; else
@@ -238,32 +256,23 @@ static void say_culprit(const struct sup *s)
 /* Is the blamed rank still running? Then it may be about to fail itself. */
 static bool awaits_blamed(const struct sup *s)
 {
-    struct blame b = read_blame(s);
+    struct sup_blame b = find_note(s, NULL);
     return b.rank < s->job->size && !s->live[b.rank].ended;
 }
 
-/* Has a signal stopped the rank (T; t is a debugger's)? Of one on another host it is not known. */
+/* Has a signal stopped the rank? Of one on another host it is not known. */
 static bool is_stopped(const struct sup *s, uint32_t rank)
 {
-    char path[64], line[256];
-    const struct sup_live *l = &s->live[rank];
-    if (l->ended || s->job->ranks[rank].remote)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)l->pid);
-    FILE *in = fopen(path, "re");
-    bool got = in && fgets(line, sizeof line, in);
-    if (in)
-        fclose(in);
-    const char *name_end = got ? strrchr(line, ')') : NULL;
-    return name_end && !strncmp(name_end, ") T", 3);
+    return !s->live[rank].ended && !s->job->ranks[rank].remote &&
+           launch_is_suspended(s->live[rank].pid);
 }
 
-static bool blames_stopped(const struct sup *s, const struct blame *b)
+static bool blames_stopped(const struct sup *s, const struct sup_blame *b)
 {
     return !b->unheard && b->rank < s->job->size && is_stopped(s, b->rank);
 }
 
-static bool is_unheard(const struct sup *s, const struct blame *b)
+static bool is_unheard(const struct sup *s, const struct sup_blame *b)
 {
     (void)s;
     return b->unheard;
@@ -272,9 +281,9 @@ static bool is_unheard(const struct sup *s, const struct blame *b)
 /* The note about a rank that keeps up the job, though it does nothing: ranks have ended, those left
  * are stopped, and this one is blamed. A blamed rank that runs may be well and busy: an old note
  * does not tell. .rank is size when there is none. */
-static struct blame find_hanging(const struct sup *s)
+static struct sup_blame find_hanging(const struct sup *s)
 {
-    struct blame none = {.rank = s->job->size};
+    struct sup_blame none = {.rank = s->job->size};
     if (!s->left || s->left == s->job->size)
         return none;
     for (uint32_t r = 0; r < s->job->size; r++)
@@ -295,7 +304,7 @@ static void weigh_hanging(struct sup *s)
         enter_phase(s, RUNNING, 0);
 }
 
-static void name_hanging(struct sup *s, const struct blame *b)
+static void name_hanging(struct sup *s, const struct sup_blame *b)
 {
     char who[160];
     s->blame = *b;
@@ -329,7 +338,7 @@ static bool is_told(const struct sup *s)
 
 static void name_culprit(struct sup *s)
 {
-    s->blame = read_blame(s);
+    s->blame = find_note(s, NULL);
     s->culprit = find_culprit(s);
     if (s->stopped_by)
         fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by,
@@ -467,8 +476,9 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
                   count_well(s) >= s->job->least;
         if (l->lost) {
             say_end(s, r);
-            fprintf(stderr, "; the others may go on: %u of at least %u\n", count_well(s),
+            fprintf(stderr, "; the others may go on: %u of at least %u", count_well(s),
                     s->job->least);
+            plan_restart(s, r);
         }
         if (failed(l) && s->phase < SETTLING) {
             s->failed_ns = now_ns();
@@ -511,7 +521,7 @@ static bool groups_empty(const struct sup *s, int sig)
 /* The time of the present phase is over. */
 static void next_phase(struct sup *s, uint64_t now)
 {
-    struct blame hanging;
+    struct sup_blame hanging;
     switch (s->phase) {
     case AWAITING:
         hanging = find_hanging(s);
@@ -583,15 +593,17 @@ static void supervise_advance(struct sup *s)
         enter_phase(s, OVER, 0);
 }
 
-/* Milliseconds until due_ns for poll, rounded up so that it does not return early. */
-static int wait_ms(const struct sup *s)
+/* Milliseconds until due_ns or the next restart for poll, rounded up so that it does not return
+ * early. */
+static int wait_ms(struct sup *s)
 {
-    uint64_t now = now_ns();
-    if (!s->due_ns)
+    uint64_t now = now_ns(), restart = restart_due(s, now), due = s->due_ns;
+    due = restart && (!due || restart < due) ? restart : due;
+    if (!due)
         return -1;
-    if (s->due_ns <= now)
+    if (due <= now)
         return 0;
-    uint64_t ms = (s->due_ns - now + 999999) / 1000000;
+    uint64_t ms = (due - now + 999999) / 1000000;
     return ms < 60000 ? (int)ms : 60000;
 }
 
@@ -639,8 +651,9 @@ static bool supervise_prepare(struct sup *s)
     size_t n = s->job->size;
     s->signals = signalfd(-1, launch_held_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
     s->live = calloc(n, sizeof *s->live);
-    s->fds = calloc(2 * n + 3, sizeof *s->fds);
-    s->screen.streams = calloc(2 * n, sizeof *s->screen.streams);
+    size_t lives = n * (1 + s->job->restarts); /* each has pipes of its own */
+    s->fds = calloc(2 * lives + 3, sizeof *s->fds);
+    s->screen.streams = calloc(2 * lives, sizeof *s->screen.streams);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     return s->signals >= 0 && s->live && s->fds && s->screen.streams;
 }

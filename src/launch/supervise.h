@@ -8,7 +8,8 @@
  * timeout_ns plus a second, because they have an error to report; then they get SIGTERM, and two
  * seconds later SIGKILL. A rank that the others blame, and that is stopped for that long after they
  * have ended with status 0, is ended in the same way. A job that can go on with fewer ranks (least)
- * fails when fewer than that are left; until then a rank that fails is only named. No rank
+ * fails when fewer than that are left; until then a rank that fails is only named, and started again
+ * if that is asked for, after a pause that doubles from 0.1 s to 30 s. No rank
  * outlives the launcher, even when that is killed. Processes that a rank leaves in its group get
  * two seconds after the last rank. */
 #ifndef CLI_SUPERVISE_H
@@ -44,6 +45,10 @@ struct sup_job {
     bool own;       /* the program is this tool: its exit codes are ours */
     /* The job goes on, and succeeds, with so many ranks; 0: all are needed. */
     uint32_t least;
+    /* With least: how many times a rank of this machine is started again after it failed, as a
+     * newcomer (TUTTI_JOIN) that finds the others at the addresses they noted, or at `meeting`. */
+    uint32_t restarts;
+    const char *meeting;
 };
 
 /* From now on the signals above wait for launch_supervise, so that what is made before it is

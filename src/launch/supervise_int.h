@@ -44,6 +44,20 @@ bool launch_screen_idle(const struct sup_screen *s); /* all streams ended, every
 void launch_screen_cut(struct sup_screen *s);
 void launch_screen_close(struct sup_screen *s);
 
+/* ---- supervise_note.c ---- */
+
+/* A note of the ranks (base/blame.h). */
+struct sup_blame {
+    uint32_t rank; /* the blamed rank; size: none */
+    bool unheard;  /* noted by some rank: results are wrong, and no call could report it */
+    bool all;      /* all ranks have the same reason */
+    char text[512];
+};
+/* Parses a note, "[hint |unheard ]2 of 4: sentence" or "... all of 4: ..."; false for other
+ * lines (cli_speaks and doors are in the same file). */
+bool launch_read_note(const char *line, uint32_t job_size, struct sup_blame *ret);
+bool launch_is_suspended(pid_t pid); /* by a signal (T); t is a debugger's */
+
 /* ---- supervise_start.c: from struct sup_rank to a process ---- */
 
 /* A rank that was started. */
@@ -52,10 +66,12 @@ struct sup_live {
     bool ended;
     /* pid is also its process group; otherwise it shares ours, and gets the terminal's signals */
     bool own_group;
-    bool told;   /* we sent it a signal that ends it */
-    bool lost;   /* it failed, and the others may go on without it */
-    int control; /* remote: the pipe to its standard input; else -1 */
-    int status;  /* as of waitpid, once ended */
+    bool told;           /* we sent it a signal that ends it */
+    bool lost;           /* it failed, and the others may go on without it */
+    uint32_t restarts;   /* so far */
+    uint64_t restart_ns; /* when it will be started again; 0: it will not */
+    int control;         /* remote: the pipe to its standard input; else -1 */
+    int status;          /* as of waitpid, once ended */
     /* the round of waitpid in which it ended: ranks of one round cannot be ordered */
     uint32_t turn;
 };
@@ -70,6 +86,9 @@ struct sup_trouble {
  * left then. */
 bool launch_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *screen,
                   struct sup_live *ret, struct sup_trouble *ret_trouble);
+/* The same for a rank that failed: as a newcomer, with TUTTI_JOIN set. */
+bool launch_start_again(const struct sup_job *job, uint32_t rank, struct sup_screen *screen,
+                        struct sup_live *ret, struct sup_trouble *ret_trouble);
 /* Sends a signal to the rank, and with `all` to everything in its group. Does nothing for ended
  * ranks. */
 void launch_signal(struct sup_live *l, int sig, bool all);

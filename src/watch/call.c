@@ -303,7 +303,7 @@ static tutti_status call_open(struct call *c, const struct tt_standing *s, uint6
         return tt_fail_memory(err, "roll call");
     for (uint32_t q = 0; q < c->n; q++)
         c->peers[q].out.elem = 1;
-    tt_roll_begin(&c->roll, c->n, c->me, s->doubtful);
+    tt_roll_begin(&c->roll, &(struct tt_roll_start){c->n, c->me, s->doubtful, s->newcomers});
     if (s->suspect < c->n)
         tt_roll_quiet(&c->roll, s->suspect);
     /* A link that cannot be made is no reason to wait longer than for a rank that is silent. */
@@ -320,7 +320,7 @@ tutti_status tt_watch_call_roll(struct tt_boot *b, const struct tt_standing *s, 
                        c.n, TT_ROLL_RANKS);
     st = c.n > 1 ? call_open(&c, s, timeout_ns, err) : TUTTI_OK;
     if (c.n == 1)
-        tt_roll_begin(&c.roll, 1, 0, false);
+        tt_roll_begin(&c.roll, &(struct tt_roll_start){.n = 1, .newcomers = s->newcomers});
     else if (!st)
         st = call_run(&c, err);
     if (!st)

@@ -14,6 +14,8 @@ struct tt_standing {
     /* The others may have gone on without this rank, because it was stopped, came late, or is the
      * one that the verdict names: that nobody listens any more then proves nothing. */
     bool doubtful;
+    /* Newcomers that all ranks know of, as this one knows; 0: none, or it does not know that. */
+    uint64_t newcomers;
 };
 void tt_watch_standing(struct tt_watch *w, struct tt_standing *ret);
 

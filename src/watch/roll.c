@@ -135,6 +135,7 @@ static void propose(struct tt_roll *r)
 {
     if (!r->best) {
         r->choice.in = r->yes;
+        r->choice.newcomers = r->newcomers;
         while (!(r->choice.job = tt_entropy()))
             ;
     }
@@ -180,10 +181,13 @@ static void settle(struct tt_roll *r)
 
 /* ---- events ---- */
 
-void tt_roll_begin(struct tt_roll *r, uint32_t n, uint32_t me, bool doubtful)
+void tt_roll_begin(struct tt_roll *r, const struct tt_roll_start *s)
 {
-    *r = (struct tt_roll){
-        .n = n, .me = me, .doubtful = doubtful, .out = {.elem = sizeof(struct tt_roll_out)}};
+    *r = (struct tt_roll){.n = s->n,
+                          .me = s->me,
+                          .doubtful = s->doubtful,
+                          .newcomers = s->newcomers,
+                          .out = {.elem = sizeof(struct tt_roll_out)}};
     settle(r);
 }
 

@@ -48,6 +48,8 @@ uint32_t tt_roll_count(const struct tt_set *s, uint32_t n); /* of the ranks belo
 /* What is decided. */
 struct tt_roll_view {
     uint64_t job; /* id of the new world's job; not 0 */
+    /* How many of the newcomers that all ranks know of (comm/admit.c) come in: all, or 0. */
+    uint64_t newcomers;
     struct tt_set in;
 };
 
@@ -86,6 +88,7 @@ struct tt_roll {
     /* This rank may have been left out without knowing it: it must not take silence for death. */
     bool doubtful;
     bool decided;
+    uint64_t newcomers; /* what this rank proposes, if it leads */
     uint64_t promised, accepted;
     struct tt_roll_view view;  /* accepted, or decided */
     struct tt_set dead, quiet; /* quiet: not waited for; a sign of life ends it */
@@ -100,8 +103,13 @@ struct tt_roll {
     bool short_of_memory;
 };
 
-/* Begins as soon as it may. */
-void tt_roll_begin(struct tt_roll *r, uint32_t n, uint32_t me, bool doubtful);
+/* Begins as soon as it may. A rank proposes newcomers only if it knows that all ranks know them. */
+struct tt_roll_start {
+    uint32_t n, me;
+    bool doubtful;
+    uint64_t newcomers;
+};
+void tt_roll_begin(struct tt_roll *r, const struct tt_roll_start *s);
 void tt_roll_free(struct tt_roll *r);
 /* The rank that this one expects to lead: its own, or one to which it needs a connection. */
 uint32_t tt_roll_leader(const struct tt_roll *r);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "boot/porter.h"
 #include "watch/watch_int.h"
 
 /* How late a wake-up must be to show that the machine was too busy, and how much longer to wait
@@ -96,7 +97,7 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
             .io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd, .read_ns = tt_now_ns()};
     tt_watch_posts_join(&w->posts, 0);
     tt_watch_posts_join(&w->posts, TT_COMM_OPENING);
-    if (!st && w->size > 1)
+    if (!st && tt_boot_porter_fd(b) >= 0) /* alone, it has nothing to watch but newcomers */
         st = watch_start(w, err);
     if (!st)
         judge_missing(w);

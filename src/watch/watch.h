@@ -63,6 +63,7 @@ struct tt_verdict {
     X(CALL, "")                                              \
     X(OPEN, "opening of the communicator")                   \
     X(SPLIT, "split")                                        \
+    X(ADMIT, "admission of newcomers")                       \
     X(CLOSE, "close of the communicator")                    \
     X(TRAINER, "comparison of the tensors that are trained") \
     X(MEASURE, "measurement")                                \

@@ -52,7 +52,10 @@ static void fuzz_table(const uint8_t *data, size_t size)
 {
     struct tt_boot_peer peers[8];
     struct tutti_error err = {0};
+    struct tt_ticket t;
+    uint32_t ranks;
 
+    must(!tt_boot_ticket_parse(data, size, &t, &ranks) || (t.job && t.rank < ranks));
     for (uint32_t n = 0; n <= countof(peers); n++)
         must(!tt_boot_table_parse(data, size, n, peers) || size == (size_t)n * TT_PEER_BYTES);
     tt_boot_refusal_parse(data, size, &err);

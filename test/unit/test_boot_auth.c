@@ -31,8 +31,8 @@ static struct tt_greeting greeting(uint32_t from, uint32_t to, uint8_t fill)
 static void proofs_have_golden_values(void **state)
 {
     (void)state;
-    static const char *const golden[] = {"d3d92f140eef83410458c1a42102e831def0181fd8be8aa44125d90f4932e962",
-                                         "5d3d555c918063bf932b6f38c688ad50f6600f3a559a12192249f3f4a0f8055c"};
+    static const char *const golden[] = {"9c5cb0a9a2e11dd45ef3df6b5768008c87c50725c91af0477bd145fa2f4b6762",
+                                         "c77acda3b959cbf49f33bcb4a3e42146acaadfbf0094b41c10e53bed41ef9f67"};
     uint8_t connector[TT_GREETING], acceptor[TT_GREETING], proof[TT_PROOF];
     struct tt_greeting c = greeting(3, 1, 0xaa), a = greeting(1, 3, 0xbb);
     char hex[2 * TT_PROOF + 1];
@@ -70,7 +70,7 @@ static void greetings_round_trip(void **state)
         assert_false(tt_boot_greeting_parse(bad, &back));
     }
     memcpy(bad, bytes, sizeof(bad));
-    bad[11] = 3;
+    bad[11] = 4;
     assert_false(tt_boot_greeting_parse(bad, &back));
     bad[8] = 9; /* another version: the rest means nothing to us */
     assert_true(tt_boot_greeting_parse(bad, &back));
@@ -190,6 +190,54 @@ static void converse(struct pair *p, uint32_t to)
     }
     tt_boot_net_close(&p->a.fd);
     tt_boot_net_close(&p->c.fd);
+}
+
+static void tickets_round_trip(void **state)
+{
+    (void)state;
+    uint8_t bytes[TT_TICKET_FIXED + 3 * TT_PEER_BYTES] = {0};
+    struct tt_ticket t = {.job = UINT64_C(0x1122334455667788), .rank = 2, .change = 7}, back;
+    uint32_t size = 0;
+
+    tt_boot_ticket_write(&t, bytes);
+    assert_true(tt_boot_ticket_parse(bytes, sizeof(bytes), &back, &size));
+    assert_true(back.job == t.job && back.rank == 2 && back.change == 7 && size == 3);
+    assert_false(tt_boot_ticket_parse(bytes, sizeof(bytes) - 1, &back, &size));
+    assert_false(tt_boot_ticket_parse(bytes, TT_TICKET_FIXED + TT_PEER_BYTES, &back, &size));
+    assert_false(tt_boot_ticket_parse(bytes, 3, &back, &size));
+    t.rank = 3; /* there is no such rank */
+    tt_boot_ticket_write(&t, bytes);
+    assert_false(tt_boot_ticket_parse(bytes, sizeof(bytes), &back, &size));
+    t = (struct tt_ticket){.rank = 1}; /* no job */
+    tt_boot_ticket_write(&t, bytes);
+    assert_false(tt_boot_ticket_parse(bytes, sizeof(bytes), &back, &size));
+}
+
+/* A newcomer is heard only where newcomers are let in. */
+static void newcomers_need_an_open_door(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        struct tt_trust member = {.key = KEY, .keyed = true, .rank = 5, .job = 99, .kind = TT_CONN_DATA, .welcome = open};
+        struct tt_trust newcomer = {.key = KEY, .keyed = true, .rank = TT_RANK_NEWCOMER, .kind = TT_CONN_JOIN};
+        struct tt_shake a, c;
+        int fds[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+        tt_boot_shake_accept(&a, fds[0]);
+        assert_int_equal(tt_boot_shake_connect(&c, fds[1], &newcomer, TT_RANK_MEMBER, 0), TT_SHAKE_MORE);
+        assert_int_equal(tt_boot_shake_step(&a, &member), open ? TT_SHAKE_MORE : TT_SHAKE_STRANGER);
+        if (open) {
+            uint8_t proof[TT_PROOF];
+            assert_int_equal(tt_boot_shake_step(&c, &newcomer), TT_SHAKE_MORE);
+            assert_int_equal(tt_boot_shake_step(&a, &member), TT_SHAKE_DONE);
+            tt_boot_shake_answer(&a, &member, proof);
+            assert_int_equal(write(fds[0], proof, sizeof(proof)), sizeof(proof));
+            assert_int_equal(tt_boot_shake_step(&c, &newcomer), TT_SHAKE_DONE);
+            assert_int_equal(c.peer.job, 99);
+        }
+        close(fds[0]);
+        close(fds[1]);
+    }
 }
 
 static void right_keys_are_accepted(void **state)
@@ -586,6 +634,8 @@ int main(void)
         cmocka_unit_test(greetings_round_trip),
         cmocka_unit_test(joins_round_trip),
         cmocka_unit_test(tables_and_refusals_round_trip),
+        cmocka_unit_test(tickets_round_trip),
+        cmocka_unit_test(newcomers_need_an_open_door),
         cmocka_unit_test(right_keys_are_accepted),
         cmocka_unit_test(keys_are_agreed),
         cmocka_unit_test(a_changed_greeting_is_found_out),

@@ -71,7 +71,7 @@ static void test_once(void **state)
     struct tutti_error err;
     char name[256], path[300];
     (void)state;
-    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
+    assert_int_equal(tt_comm_prove_admit(&c, &agreed, mine, &err), TUTTI_OK);
     assert_int_equal(files(name), 2);
     assert_memory_equal(name, "allreduce-ring-5-16384-c2b-", 27);
     snprintf(path, sizeof path, "%s/%.43s-rank0.txt", folder, name);
@@ -84,7 +84,7 @@ static void test_once(void **state)
     assert_int_equal(tt_plan_schedule(p, c.topo, &whole, &err), TUTTI_OK);
     assert_true(tt_sched_equal(back, whole));
     unlink(path);
-    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
+    assert_int_equal(tt_comm_prove_admit(&c, &agreed, mine, &err), TUTTI_OK);
     assert_int_equal(files(name), 0); /* it was written once */
     tt_sched_free(back);
     tt_sched_free(whole);
@@ -104,7 +104,7 @@ static void test_too_large(void **state)
     char name[256];
     (void)state;
     assert_false(tt_comm_dump_wants(&c, p, mine));
-    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK); /* the job goes on */
+    assert_int_equal(tt_comm_prove_admit(&c, &agreed, mine, &err), TUTTI_OK); /* the job goes on */
     assert_int_equal(files(name), 0);
     tt_sched_free(mine);
     tt_plan_free(p);
@@ -123,7 +123,7 @@ static void test_folder_gone(void **state)
     struct tutti_error err;
     (void)state;
     assert_true(tt_comm_dump_wants(&c, p, mine));
-    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
+    assert_int_equal(tt_comm_prove_admit(&c, &agreed, mine, &err), TUTTI_OK);
     tt_sched_free(mine);
     tt_plan_free(p);
     tt_vec_free(&c.passed);

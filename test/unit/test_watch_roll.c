@@ -119,7 +119,7 @@ static void world_begin(struct world *w, uint32_t n)
     memset(w, 0, sizeof *w);
     w->n = n;
     for (uint32_t r = 0; r < n; r++) {
-        tt_roll_begin(&w->roll[r], n, r, false);
+        tt_roll_begin(&w->roll[r], &(struct tt_roll_start){.n = n, .me = r});
         collect(w, r);
     }
 }
