@@ -86,25 +86,56 @@ static int make_folder(const struct cli_args *a, const char *option)
     return CLI_OK;
 }
 
+static int repro_one(const struct cli_args *a, size_t i, struct tutti_json *j)
+{
+    struct repro_report *r = repro_run(&experiments[i], cli_flag(a, "quick"));
+    return r ? repro_close(r, a, j) : cli_bad(a, "out of memory");
+}
+
+/* All of them, one after the other; in JSON an array. What does not hold in one does not keep the
+ * others from being computed; a failure (no memory, a full disk) does. */
+static int repro_all(const struct cli_args *a, struct tutti_json *j)
+{
+    int code = CLI_OK;
+    if (j)
+        tutti_json_array(j, NULL);
+    for (size_t i = 0; i < NEXPERIMENTS; i++) {
+        if (i > 0 && !j)
+            printf("\n");
+        int one = repro_one(a, i, j);
+        code = one == CLI_OK ? code : one;
+        if (one != CLI_OK && one != CLI_NO)
+            break;
+        fflush(stdout);
+    }
+    if (j)
+        tutti_json_end(j);
+    return code;
+}
+
 /* Without a word: the list. */
 static int repro_run_it(const struct cli_args *a)
 {
+    size_t i = 0;
     if (a->nwords == 0)
         return repro_list(a);
+    bool all = !strcmp(a->words[0], "all");
+    while (!all && i < NEXPERIMENTS && strcmp(experiments[i].name, a->words[0]))
+        i++;
+    if (i == NEXPERIMENTS)
+        return repro_unknown(a, a->words[0]);
     if (make_folder(a, "svg") || make_folder(a, "html"))
         return CLI_USAGE;
-    for (size_t i = 0; i < NEXPERIMENTS; i++) {
-        if (strcmp(experiments[i].name, a->words[0]))
-            continue;
-        struct repro_report *r = repro_run(&experiments[i], cli_flag(a, "quick"));
-        return r ? repro_close(r, a) : cli_bad(a, "out of memory");
-    }
-    return repro_unknown(a, a->words[0]);
+    struct tutti_json *j = cli_flag(a, "json") ? tutti_json_open(stdout) : NULL;
+    int code = all ? repro_all(a, j) : repro_one(a, i, j);
+    if (j)
+        tutti_json_close(j);
+    return code;
 }
 
 const struct cli_command repro_command = {
     .name = "repro",
-    .synopsis = "repro [EXPERIMENT] [--quick] [--json] [--svg DIR] [--html DIR]",
+    .synopsis = "repro [EXPERIMENT|all] [--quick] [--json] [--svg DIR] [--html DIR]",
     .summary = "a paper's experiment computed again",
     .details = "Without EXPERIMENT: lists them. Each report says at which level times were "
                "computed, which definitions and figures are the "
@@ -113,7 +144,7 @@ const struct cli_command repro_command = {
                "dln and multitree without --quick take "
                "minutes.",
     .examples =
-        "tutti repro dln --json\ntutti repro flexreduce --html .\ntutti repro multitree --quick",
+        "tutti repro dln --json\ntutti repro flexreduce --html .\ntutti repro all --html papers",
     .options = options,
     .max_words = 1,
     .run = repro_run_it,

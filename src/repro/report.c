@@ -334,9 +334,8 @@ static void json_table(struct tutti_json *j, const struct table *t)
     tutti_json_end(j);
 }
 
-static void print_json(const struct repro_report *r, bool ok)
+static void print_json(struct tutti_json *j, const struct repro_report *r, bool ok)
 {
-    struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "experiment", r->name);
     tutti_json_bool(j, "ok", ok);
@@ -360,11 +359,10 @@ static void print_json(const struct repro_report *r, bool ok)
     }
     tutti_json_end(j);
     tutti_json_end(j);
-    tutti_json_close(j);
 }
 
 /* Columns are cut here, when no more tables are added. Pictures come before the report. */
-int repro_close(struct repro_report *r, const struct cli_args *a)
+int repro_close(struct repro_report *r, const struct cli_args *a, struct tutti_json *j)
 {
     bool ok = true;
     int code = CLI_OK;
@@ -379,8 +377,8 @@ int repro_close(struct repro_report *r, const struct cli_args *a)
     if (!r->failed && code == CLI_OK && cli_value(a, "html"))
         code = repro_page(r, a, cli_value(a, "html"));
     if (code == CLI_OK) {
-        if (cli_flag(a, "json"))
-            print_json(r, ok);
+        if (j)
+            print_json(j, r, ok);
         else
             print_text(r);
         code = ok ? CLI_OK : CLI_NO;

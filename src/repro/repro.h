@@ -77,8 +77,8 @@ void repro_progress(struct repro_report *r, double fraction);
 
 /* Runs the experiment and collects its report. NULL: out of memory. */
 struct repro_report *repro_run(const struct repro_experiment *e, bool quick);
-/* Prints and frees the report; returns the exit code. */
-int repro_close(struct repro_report *r, const struct cli_args *a);
+/* Prints the report (into j, or as text when it is NULL) and frees it; returns the exit code. */
+int repro_close(struct repro_report *r, const struct cli_args *a, struct tutti_json *j);
 
 extern const struct cli_command repro_command; /* cmd_repro.c */
 

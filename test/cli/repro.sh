@@ -14,7 +14,10 @@ complains 'cannot write in file'
 runs 2 repro dln --svg no-such/directory --quick
 complains 'cannot make the folder no-such/directory'
 
-runs 0 repro dln --quick --json --svg pictures
+runs 0 repro all --quick --json --svg pictures
+json '[e["experiment"] for e in d] == ["dear", "dln", "hybrid", "multitree", "flexreduce"] and all(e["ok"] for e in d)'
+cp out all
+python3 -c 'import json; json.dump(json.load(open("all"))[1], open("out", "w"))'
 grep -q '<svg' pictures/dln-sizes.svg || bad 'no picture'
 grep -q '>64 MiB<' pictures/dln-sizes.svg && grep -q '>10 ms<' pictures/dln-sizes.svg || bad "axes without units: $(grep -o 'middle\">[^<]*' pictures/dln-sizes.svg)"
 json 'd["experiment"] == "dln" and d["ok"] is True and len(d["checks"]) == 8 and all(c["ok"] for c in d["checks"])'
