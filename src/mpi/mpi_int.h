@@ -8,8 +8,8 @@
 
 #include "transport/mpi.h"
 
-/* join.c: set when a transport was closed with messages still under way. MPI_Finalize could then
- * wait for ever and is skipped. */
+/* join.c: set when a transport was closed after an error, or with messages still under way.
+ * MPI_Finalize could then wait for ever and is skipped. */
 extern _Atomic bool tt_mpi_unfinished;
 
 /* Tags of one group: one for headers, the others for payloads. */

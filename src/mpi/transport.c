@@ -558,8 +558,11 @@ static void mpi_close(struct tt_transport *base)
     transport_end((struct mpi *)base, farewell_ns);
 }
 
+/* After an error ranks end each in its own way, and some without MPI_Finalize, which waits for all
+ * ranks: this one must not call it either, even if every peer has said BYE to it. */
 static void mpi_abandon(struct tt_transport *base)
 {
+    tt_mpi_unfinished = true;
     transport_end((struct mpi *)base, farewell_after_fault_ns);
 }
 
