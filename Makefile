@@ -9,8 +9,8 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
-	check-exit coverage docs pictures lint fuzz faults bench bench-builds bench-flood bench-forest \
-	bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch \
+	check-exit coverage docs pictures lint fuzz faults bench bench-beside bench-builds bench-flood \
+	bench-forest bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch \
 	bench-torch-latency bench-uneven soak \
 	install clean uninstall
 
@@ -125,6 +125,10 @@ BUILDS ?= # options of bench/builds, e.g. --quick
 bench-builds: build
 	@[ -n "$(OLD)" ] || { echo "make bench-builds OLD=folder: the build folder to compare with is needed"; exit 2; }
 	@bench/builds "$(OLD)" $(BUILD) $(BUILDS)
+
+bench-beside: build
+	@[ -n "$(OLD)" ] || { echo "make bench-beside OLD=folder: the build folder to compare with is needed"; exit 2; }
+	@bench/beside "$(OLD)" $(BUILD)
 
 PREDICT ?= # options of bench/predict, e.g. --quick
 bench-predict: build

@@ -9,7 +9,10 @@
  *     half        half a greeting
  *     greeting    a greeting as of rank 1, and no proof
  *     proof       a greeting and a wrong proof
+ *     busy        nobody comes, but a process takes as much of a core as the costliest of the rows above, in pieces of
+ *                 a millisecond: what a call would take if the strangers cost their CPU time and nothing else
  *
+ * "cpu %" is the strangers' share of a core, "helpers" that of the ranks' threads which serve them (of the busier rank).
  * The strangers keep up to 2,000 connections open and close the oldest. The job has a key. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,12 +31,14 @@
 #include "tutti/tutti.h"
 
 enum { RANKS = 2, HELD = 2000, CALLS = 1 << 20, RUNS_MAX = 64 };
-enum kind { NONE, ELSEWHERE, SILENT, GARBAGE, HALF, GREETING, PROOF, KINDS };
-static const char *const names[KINDS] = {"none", "elsewhere", "silent", "garbage", "half", "greeting", "proof"};
+enum kind { NONE, ELSEWHERE, SILENT, GARBAGE, HALF, GREETING, PROOF, BUSY, KINDS };
+static const char *const names[KINDS] = {"none", "elsewhere", "silent", "garbage", "half", "greeting", "proof", "busy"};
 
 struct result {
     double open_ms, p50_us, p99_us, max_us;
     double switches; /* times that the kernel gave the rank's core to somebody else, a second */
+    double helpers;  /* share of a core that threads of the library took, beside the caller's */
+    double cpu;      /* share of a core that the strangers took */
     bool ok;
     struct tutti_error err;
 };
@@ -44,6 +49,7 @@ static struct shared {
 } * shared;
 
 static double rate = 5000, seconds = 1;
+static double costliest; /* share of a core: strangers and helpers */
 static int runs = 5;
 static char key_file[] = "/tmp/tutti-flood-XXXXXX";
 
@@ -103,7 +109,35 @@ static _Noreturn void accept_elsewhere(int listener)
     }
 }
 
+/* Takes a share of a core. */
+static _Noreturn void be_busy(double share)
+{
+    const uint64_t period = 1000000;
+    for (uint64_t due = tt_now_ns();; due += period) {
+        uint64_t now = tt_now_ns();
+        if (due > now)
+            usleep((useconds_t)((due - now) / 1000));
+        for (now = tt_now_ns(); tt_now_ns() - now < (uint64_t)(share * (double)period);)
+            ;
+        atomic_fetch_add(&shared->strangers, (uint64_t)(rate / 1000)); /* the job waits for some */
+    }
+}
+
 /* ---- the job ---- */
+
+static double cpu_s(const struct rusage *r)
+{
+    return (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) + (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec) * 1e-6;
+}
+
+/* CPU time of all threads but this one. */
+static double others_s(void)
+{
+    struct rusage all, mine;
+    getrusage(RUSAGE_SELF, &all);
+    getrusage(RUSAGE_THREAD, &mine);
+    return cpu_s(&all) - cpu_s(&mine);
+}
 
 static int by_size(const void *a, const void *b)
 {
@@ -118,6 +152,7 @@ static bool call_for(struct tutti_comm *c, struct result *r)
     uint64_t begun = tt_now_ns(), until = begun + (uint64_t)(seconds * 1e9);
     struct rusage before, after;
     size_t n = 0;
+    double others = others_s();
 
     getrusage(RUSAGE_SELF, &before);
 
@@ -133,6 +168,7 @@ static bool call_for(struct tutti_comm *c, struct result *r)
     }
     getrusage(RUSAGE_SELF, &after);
     r->switches = (double)(after.ru_nivcsw - before.ru_nivcsw) / ((double)(tt_now_ns() - begun) / 1e9);
+    r->helpers = (others_s() - others) / ((double)(tt_now_ns() - begun) / 1e9);
     if (all > 0) {
         qsort(took, n, sizeof(*took), by_size);
         r->p50_us = took[n / 2];
@@ -182,12 +218,15 @@ static uint16_t free_port(void)
     return ntohs(a.sin_port);
 }
 
-static void end(pid_t pid)
+/* Returns the CPU time that the process took. */
+static double end(pid_t pid)
 {
+    struct rusage use = {0};
     if (pid > 0) {
         kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
+        wait4(pid, NULL, 0, &use);
     }
+    return cpu_s(&use);
 }
 
 /* One job among strangers; *ret is the worse of its ranks. */
@@ -197,6 +236,7 @@ static bool run_once(enum kind kind, struct result *ret)
     pid_t strangers = 0, elsewhere = 0, ranks[RANKS];
     struct tt_listen at = {.addr_be = htonl(INADDR_LOOPBACK)};
     int listener = -1;
+    uint64_t from = tt_now_ns();
 
     memset(shared, 0, sizeof(*shared));
     if (kind == ELSEWHERE && tt_boot_listen_open(&at, &listener, &target, NULL) != TUTTI_OK)
@@ -205,7 +245,7 @@ static bool run_once(enum kind kind, struct result *ret)
         accept_elsewhere(listener);
     tt_boot_net_close(&listener);
     if (kind != NONE && (strangers = fork()) == 0)
-        flood(kind, target);
+        kind == BUSY ? be_busy(costliest) : flood(kind, target);
     for (int i = 0; kind != NONE && shared->strangers < rate / 5 && i < 5000; i++)
         usleep(1000);
     for (uint32_t r = 0; r < RANKS; r++)
@@ -223,9 +263,9 @@ static bool run_once(enum kind kind, struct result *ret)
         ret->p99_us = one->p99_us > ret->p99_us ? one->p99_us : ret->p99_us;
         ret->max_us = one->max_us > ret->max_us ? one->max_us : ret->max_us;
         ret->switches = one->switches > ret->switches ? one->switches : ret->switches;
+        ret->helpers = one->helpers > ret->helpers ? one->helpers : ret->helpers;
     }
-    end(strangers);
-    end(elsewhere);
+    ret->cpu = (end(strangers) + end(elsewhere)) / ((double)(tt_now_ns() - from) / 1e9);
     return ok;
 }
 
@@ -244,7 +284,8 @@ static double median(double *v, int n)
 
 static bool run_kind(enum kind kind)
 {
-    double open_ms[RUNS_MAX], p50[RUNS_MAX], p99[RUNS_MAX], switches[RUNS_MAX], worst = 0, made = 0;
+    double open_ms[RUNS_MAX], p50[RUNS_MAX], p99[RUNS_MAX], switches[RUNS_MAX], cpu[RUNS_MAX], helpers[RUNS_MAX];
+    double worst = 0, made = 0;
     bool ok = true;
 
     for (int i = 0; i < runs; i++) {
@@ -255,11 +296,15 @@ static bool run_kind(enum kind kind)
         p50[i] = r.p50_us;
         p99[i] = r.p99_us;
         switches[i] = r.switches;
+        cpu[i] = r.cpu;
+        helpers[i] = r.helpers;
         worst = r.open_ms > worst ? r.open_ms : worst;
         made += (double)shared->strangers / ((double)(tt_now_ns() - from) / 1e9) / runs;
     }
-    printf("%-10s %10.0f %12.1f %12.1f %12.1f %12.1f %14.0f\n", names[kind], made, median(open_ms, runs), worst, median(p50, runs),
-           median(p99, runs), median(switches, runs));
+    double strangers = median(cpu, runs), helping = median(helpers, runs);
+    costliest = kind != BUSY && strangers + helping > costliest ? strangers + helping : costliest;
+    printf("%-10s %10.0f %12.1f %12.1f %12.1f %12.1f %14.0f %8.1f %8.1f\n", names[kind], kind == BUSY ? 0 : made, median(open_ms, runs),
+           worst, median(p50, runs), median(p99, runs), median(switches, runs), 100 * strangers, 100 * helping);
     fflush(stdout);
     return ok;
 }
@@ -285,7 +330,8 @@ int main(int argc, char **argv)
     if (shared == MAP_FAILED || fd < 0 || write(fd, key, sizeof(key)) != sizeof(key))
         return 2;
     close(fd);
-    printf("%-10s %10s %12s %12s %12s %12s %14s\n", "strangers", "per s", "open ms", "worst", "call us p50", "p99", "switches per s");
+    printf("%-10s %10s %12s %12s %12s %12s %14s %8s %8s\n", "strangers", "per s", "open ms", "worst", "call us p50", "p99",
+           "switches per s", "cpu %", "helpers");
     for (int kind = 0; kind < KINDS; kind++)
         ok = run_kind((enum kind)kind) && ok;
     unlink(key_file);
