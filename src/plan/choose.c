@@ -26,7 +26,6 @@
 /* Operations priced per millisecond of budget. Measured: 12 to 65 ns per unit of work for 4096
  * ranks on a busy 2-core machine; the constant keeps the budget within a factor of two. */
 enum { OPS_PER_MS = 33000 };
-enum { NEAR = 50 };     /* predictions within 1/NEAR of the least are ties */
 enum { PATIENCE = 30 }; /* a named algorithm may take this many budgets */
 
 static bool is_segments(const struct tt_option_value *v)
@@ -408,7 +407,7 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
         /* time_ps - least cannot wrap: `least` is the minimum over the same candidates. */
         if (c->refused || c->skipped || !c->algo->rank_order ||
-            c->cost.time_ps - least > least / NEAR)
+            c->cost.time_ps - least > least / TT_PLAN_NEAR)
             continue;
         if (!b->algo->rank_order || c->cost.time_ps < b->cost.time_ps)
             best = i;
@@ -416,7 +415,7 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
     return best;
 }
 
-/* Returns the winner: among the candidates within 1/NEAR of the fastest, the one with the fewest
+/* Returns the winner: among the candidates within 1/TT_PLAN_NEAR of the fastest, the one with the fewest
  * messages. `measured`: times come from a measured memory model (best_in_order). */
 static size_t best_of_ties(const struct tt_plan *plan, bool measured)
 {
@@ -427,7 +426,7 @@ static size_t best_of_ties(const struct tt_plan *plan, bool measured)
         return best_in_order(plan, best);
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
-        if (c->refused || c->skipped || time_at(plan, i) - least > least / NEAR ||
+        if (c->refused || c->skipped || time_at(plan, i) - least > least / TT_PLAN_NEAR ||
             messages_of(c) > messages_of(b))
             continue;
         if (messages_of(c) < messages_of(b) || time_at(plan, i) < time_at(plan, best))

@@ -9,7 +9,7 @@
  *     more segments                 flex 215     chain 219     322 ms > 217 ms, cannot win
  *
  * Candidates are simulated by ascending step time, each with the number of segments that the
- * step level found. One whose busiest link alone needs longer than the fastest so far cannot win
+ * step level found. One whose busiest link alone needs 2 % longer than the fastest so far cannot win
  * and is left out. Then other numbers of segments are tried for those near the fastest.
  *
  * Work is counted by the simulator, never timed, so ranks that plan separately agree. It grows with
@@ -250,7 +250,9 @@ static tutti_status simulate_all(const struct tt_pricing *p, struct tt_plan *pla
     tutti_status st = TUTTI_OK;
 
     for (size_t i = 0; i < n && !st; i++) {
-        if (flow_floor(list[i], p->args.topo) > flow_fastest(plan))
+        const uint64_t best = flow_fastest(plan), floor = flow_floor(list[i], p->args.topo);
+        /* what may still tie with the fastest must not win by its step time */
+        if (floor > best && floor - best > best / TT_PLAN_NEAR)
             continue;
         flow_tell(p, list[i]);
         st = flow_simulate(p, list[i], left, err);

@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 
 enum { TT_PLAN_BUDGET_MS = 1000 };
+enum { TT_PLAN_NEAR = 50 }; /* predictions within 1/TT_PLAN_NEAR of the least are ties */
 
 /* ---- price.c: one candidate ---- */
 
