@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 .PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
 	check-exit coverage docs pictures lint fuzz faults bench bench-beside bench-builds bench-flood \
 	bench-forest bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch \
-	bench-torch-latency bench-uneven soak \
+	bench-torch-latency bench-uneven soak soak-elastic \
 	install clean uninstall
 
 all: build
@@ -179,6 +179,10 @@ bench-torch-latency: build
 soak:
 	@tools/setup build test mpi programs
 	@tools/soak
+
+soak-elastic: build # CHANGES changes of members at random moments (300)
+	@cmake -S . -B build-check >/dev/null && cmake --build build-check -j$$(nproc) --target elastic
+	@python3 test/run/elastic.py build-check/test/elastic soak --changes $(or $(CHANGES),300) --seed $(or $(SEED),1)
 
 install: build
 	@tools/install $(BUILD) $(PREFIX)
