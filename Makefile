@@ -77,7 +77,7 @@ pictures: build
 TORCH ?= # names of tests
 check-torch: build
 	@tools/setup torch
-	@TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/torch/driver.py $(TORCH)
+	@TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so PYTHONDONTWRITEBYTECODE=1 $${TUTTI_PYTHON:-/usr/bin/python3} test/torch/driver.py $(TORCH)
 
 check-mpi:
 	@tools/setup build test mpi samples programs

@@ -10,6 +10,7 @@ make by that name is ours."""
 
 import argparse
 import collections
+import contextlib
 import logging
 import os
 import shutil
@@ -102,9 +103,10 @@ def load(backend: str) -> type:
     from torch.testing._internal.distributed import distributed_test
 
     # torch 1.13 cannot import its own sharded tensors under Python 3.11, which the tests switch on for DDP and do not use.
-    from torch.nn.parallel import _replicated_tensor_ddp_utils
+    with contextlib.suppress(ImportError):
+        from torch.nn.parallel import _replicated_tensor_ddp_utils
 
-    _replicated_tensor_ddp_utils._set_ddp_with_replicated_tensor = lambda value: None
+        _replicated_tensor_ddp_utils._set_ddp_with_replicated_tensor = lambda value: None
     logging.disable(logging.INFO)
     if backend == "tutti":
         disguise(torch.distributed)
