@@ -14,21 +14,15 @@
 
 #include "comm/comm_int.h"
 
-/* How the watch knows this call: every rank that is in the same call describes it the same way. */
-static struct tt_op_desc call_describe(struct tt_comm *c, const struct tt_call *call,
-                                       const struct tt_kept *k)
+/* How the watch knows this call: every rank that is in the same call describes it the same way. A
+ * field that is not changed is not stored: the description is read by words right after. */
+static void call_describe(struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k,
+                          struct tt_op_desc *ret)
 {
-    struct tt_op_desc op = {.comm = c->tag,
-                            .seq = ++c->calls,
-                            .coll = (uint8_t)call->coll,
-                            .dtype = (uint8_t)call->dtype,
-                            .root = call->root,
-                            .count = k->told,
-                            .print = k->fingerprint,
-                            .why = (uint8_t)call->why,
-                            .busy = TT_OP_COLL};
-    tt_comm_call_reduction(call, &op);
-    return op;
+    *ret = k->op;
+    ret->seq = ++c->calls;
+    if (ret->why != (uint8_t)call->why)
+        ret->why = (uint8_t)call->why;
 }
 
 /* NULL buffers where there is data are the caller's mistake: only this rank gets the error, and the
@@ -55,7 +49,8 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     if (st && !c->failed)
         tt_comm_fail(c, &err);
     if (!st) {
-        struct tt_op_desc op = call_describe(c, call, k);
+        struct tt_op_desc op;
+        call_describe(c, call, k, &op);
         tt_watch_enter(c->world->watch, &op);
         tt_meter_log_enter(c->log, op.seq);
         uint64_t start_ns = c->world->record ? tt_now_ns() : 0;
@@ -111,7 +106,7 @@ static tutti_status call_begin(struct tt_request *r)
     struct tt_comm *c = r->comm;
     if (!r->kept)
         return tt_comm_message_begin(c, &r->letter, &r->op);
-    r->op = call_describe(c, &r->call, r->kept);
+    call_describe(c, &r->call, r->kept, &r->op);
     tt_watch_enter(c->world->watch, &r->op);
     tt_meter_log_enter(c->log, r->op.seq);
     r->begun_ns = c->world->record ? tt_now_ns() : 0;

@@ -137,7 +137,7 @@ struct tt_kept {
     struct tt_call key; /* in and out NULL */
     size_t *counts;
     struct tt_userop user; /* key.user points here, if there is one */
-    uint64_t told;         /* count, as verdicts show it (struct tt_op_desc) */
+    struct tt_op_desc op;  /* of its calls, but for their numbers */
     /* The same for key.blocks; the arrays are one block of memory that starts at send_counts. */
     struct tt_blocks blocks;
     const struct tt_agreed *plan; /* lives as long as the communicator */
@@ -277,6 +277,8 @@ enum { TT_GLANCE_NS = 20000000 };
 enum { TT_AWAKE, TT_AT_BELL, TT_AT_DOOR }; /* values of struct tt_waiting's sleep */
 void tt_comm_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret);
 void tt_comm_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret);
+/* Counts a poll of the engine that has moved something, or nothing. */
+void tt_comm_waiting_looked(const struct tt_comm *c, struct tt_waiting *w, bool moved);
 void tt_comm_waiting_wake(struct tt_comm *c, struct tt_waiting *w);
 bool tt_comm_progress(struct tt_comm *c);
 

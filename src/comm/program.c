@@ -257,7 +257,6 @@ static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, 
         st = program_compile(c, call, &ask.problem, k, err);
     if (st)
         return st;
-    k->told = ask.why.op.count;
     k->key = *call;
     k->key.in = k->key.out = NULL;
     k->key.counts = k->counts;
@@ -272,6 +271,8 @@ static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, 
                                          .bound_us = (double)k->plan->bound_ps / 1e6,
                                          .fused = c->wire.one_host};
     k->fingerprint = tt_mix64(ask.why.op.print ^ tt_mix64(k->plan->hash));
+    k->op = ask.why.op;
+    k->op.print = k->fingerprint;
     return TUTTI_OK;
 }
 

@@ -123,7 +123,7 @@ bool tt_comm_progress(struct tt_comm *c)
 
 /* Counts a poll. A wait that spins reads the clock only when it is about to sleep. One that yields
  * reads it at once, because other threads may have the core for long. */
-static void progress_count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
+void tt_comm_waiting_looked(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 {
     uint64_t at =
         w->message ? tt_exec_context_mailed(c->context) : tt_exec_context_moved(c->context);
@@ -169,13 +169,13 @@ static void progress_yield(struct tt_comm *c, const struct tt_waiting *w)
 static void progress_look(struct tt_comm *c, struct tt_waiting *w)
 {
     if (w->call) {
-        progress_count(c, w, tt_exec_engine_progress(c->engine));
+        tt_comm_waiting_looked(c, w, tt_exec_engine_progress(c->engine));
         return;
     }
     progress_enter(c);
     w->failed = c->failed;
     w->working = atomic_load(&c->started) > 0 && !c->failed;
-    progress_count(c, w, w->working && tt_comm_progress(c));
+    tt_comm_waiting_looked(c, w, w->working && tt_comm_progress(c));
     tt_comm_sleepers_tell(c);
     w->heard = tt_comm_news_told(c);
     tt_comm_unlock(c);

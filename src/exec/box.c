@@ -2,9 +2,10 @@
  * of its short input to every other. No messages are sent: each rank puts its input into its box
  * (direct.h) and takes what it needs from the boxes of all.
  *
- *     all-reduce    box r: all of rank r's vector     rank q: reduces the boxes, as scheduled
- *     all-gather    box r: rank r's block (padded)    rank q: copies from each box
- *     all-to-all    box r: rank r's row               rank q: copies its column
+ *     all-reduce       box r: all of rank r's vector         rank q: reduces the boxes, as scheduled
+ *     reduce-scatter   box r: all but the block of rank r    rank q: reduces its blocks
+ *     all-gather       box r: rank r's block                 rank q: copies from each box
+ *     all-to-all       box r: rank r's row                   rank q: copies its column
  *
  * The pattern (sched/exchange.c) is looked for in the slices of all ranks, since all must take part
  * or none. What a message would have brought lies in its sender's box, at the offset of its chunks
@@ -104,6 +105,34 @@ static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
     return true;
 }
 
+/* Finds the part of the input that no other rank takes (the own block of a reduce-scatter): it need
+ * not be put. None if there are several such parts. */
+static bool find_unsent(const struct tt_xcompile *x, struct tt_xbox *b)
+{
+    uint32_t me = x->config->rank, chunks = x->shape->chunks, n = 0, end = 0;
+    uint8_t *sent = tt_zalloc(chunks, 1);
+    for (size_t i = 0; sent && i < x->slice.nops; i++)
+        for (uint32_t k = 0; x->slice.ops[i].kind == TT_OP_SEND && k < x->slice.ops[i].nspans; k++) {
+            const struct tt_span *s = &x->slice.spans[x->slice.ops[i].span + k];
+            for (uint32_t c = 0; c < s->reps * s->len; c++)
+                sent[s->first + c / s->len * s->stride + c % s->len] = 1;
+        }
+    for (uint32_t c = 0; sent && c < chunks; c++)
+        if (is_in_part(x, me, c) && !sent[c]) {
+            n++;
+            end = c + 1;
+        }
+    bool one = n > 0;
+    for (uint32_t c = end - n; one && c < end; c++)
+        one = is_in_part(x, me, c) && !sent[c];
+    if (one) {
+        b->unsent = (size_t)(elems_before(x, me, end - n) * x->p->elem_bytes);
+        b->resumed = (size_t)(elems_before(x, me, end) * x->p->elem_bytes);
+    }
+    free(sent);
+    return sent != NULL;
+}
+
 /* ---- answers that are the same on all ranks ---- */
 
 /* Is every rank's own part one run? A box holds the part as it lies in the input. Exact blocks
@@ -186,9 +215,9 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
         .n = (uint32_t)taken.len,
         .taken = taken.data};
     assert(p->box->mine <= p->box->bytes && p->box->bytes <= most);
-    if (p->box->mine < p->box->bytes && !(p->box->padded = tt_zalloc(p->box->bytes, 1)))
-        return tt_fail_memory(x->err, "box");
-    return TUTTI_OK;
+    while (p->box->locals < p->nops && p->ops[p->box->locals].kind <= TT_OP_RECV_REDUCE)
+        p->box->locals++;
+    return find_unsent(x, p->box) ? TUTTI_OK : tt_fail_memory(x->err, "box");
 }
 
 void tt_exec_box_free(struct tt_xbox *b)
@@ -196,27 +225,27 @@ void tt_exec_box_free(struct tt_xbox *b)
     if (b) {
         tt_exec_row_free(b->row);
         free(b->taken);
-        free(b->padded);
     }
     free(b);
 }
 
 /* ---- running ---- */
 
-/* Publishes this rank's input. A shorter input is padded to the common size. */
+/* Publishes this rank's input. What a shorter input leaves of the common size, nobody takes. */
 static void box_put(struct tt_engine *e, struct tt_program *p)
 {
     const struct tt_xbox *b = p->box;
-    const void *from = b->padded;
     if (b->row) {
         tt_exec_row_put(e, p);
         return;
     }
-    if (b->padded && b->mine)
-        memcpy(b->padded, p->base[b->base], b->mine);
-    else if (!b->padded && b->bytes)
-        from = p->base[b->base];
-    tt_direct_boxes_put(p->context->boxes, from, b->bytes, p->fingerprint);
+    char *to = tt_direct_boxes_next(p->context->boxes, b->bytes);
+    const char *from = p->base[b->base];
+    if (b->unsent)
+        memcpy(to, from, b->unsent);
+    if (b->resumed < b->mine)
+        memcpy(to + b->resumed, from + b->resumed, b->mine - b->resumed);
+    tt_direct_boxes_put(p->context->boxes, to, b->bytes, p->fingerprint);
 }
 
 /* Appends the program to its context's queue; the first one puts at once. */
@@ -247,12 +276,14 @@ static void box_use(struct tt_program *p, const void *const *all)
         const struct tt_xboxed *t = &b->taken[i];
         assert(t->from + t->bytes <= b->bytes && (t->hold == TT_XNO || t->hold < p->nholds));
         const char *from = (const char *)all[t->rank] + t->from;
-        if (t->hold != TT_XNO)
+        if (t->hold != TT_XNO) {
             p->box_from[t->hold] = from;
-        else
+            __builtin_prefetch(from); /* it is in the sender's cache: fetch from all at once */
+        } else {
             memcpy(p->base[t->ref >> 48] + (t->ref & TT_XREF_OFFSET), from, t->bytes);
+        }
     }
-    for (uint32_t i = 0; i < p->nops; i++)
+    for (uint32_t i = b->locals; i < p->nops; i++)
         if (p->ops[i].kind > TT_OP_RECV_REDUCE)
             tt_exec_local(p, i, 0);
     p->carried.box = p->nlinks;

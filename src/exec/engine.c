@@ -140,6 +140,7 @@ static void engine_enter(struct tt_engine *e, struct tt_program *p)
     *bucket = p;
     p->context->nrunning++;
     e->links_running += p->nlinks;
+    e->nboxed += p->box != NULL;
 }
 
 void tt_exec_leave(struct tt_engine *e, struct tt_program *p)
@@ -153,6 +154,7 @@ void tt_exec_leave(struct tt_engine *e, struct tt_program *p)
     e->free_slots[e->max_requests - 1 - --e->nrunning] = p->slot;
     e->finished++;
     e->links_running -= p->nlinks;
+    e->nboxed -= p->box != NULL;
     p->context->nrunning--;
 }
 

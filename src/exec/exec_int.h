@@ -116,31 +116,46 @@ struct tt_xhello {
     uint16_t comm;
 };
 
+/* What every look touches comes first, and the arrays last: on shared cores a look finds its lines
+ * in no near cache. */
 struct tt_engine {
     struct tt_transport *transport;
     uint32_t size, max_requests, nrunning;
+    uint32_t nboxed;  /* of these, programs in boxes */
+    uint32_t glances; /* looks while there was nothing else (progress.c) */
+    bool failed;
+    struct tt_context *boxing;
+    uint64_t idle_since, idle_ns;
     uint64_t finished; /* programs and letters that have ended, done or failed */
+    struct tt_program **slots;
+    uint32_t *free_slots;
+    struct tt_letter *letters; /* all that are under way */
+    struct tt_xlink *waiting, *waiting_last;
+    struct tt_xpeer *due;  /* peers that control messages are due to */
+    struct tt_xpeer *mail; /* peers with letters to send */
+    /* the context of a mismatch that its peer has not been told of yet; NULL: none */
+    struct tt_context *report;
+    uint32_t ndeferred, nlate;
+    uint32_t owing;           /* programs with owed pieces */
+    uint32_t held;            /* pieces that wait for reductions where they lie */
+    uint32_t ntaken;          /* local ranks to which taken slots have not been reported */
+    uint32_t shared_units;    /* in use by slots for several peers */
+    uint64_t links_running;   /* of all programs that run */
+    struct tt_record *record; /* NULL: nothing is noted */
+    int *gone;                /* by rank of the transport: errno + 1 once it has ended */
+    struct tt_direct *direct; /* NULL: none */
+    struct tt_program *buckets[TT_XBUCKETS];
+
     /* eager credit per peer, in blocks; credit that a peer does not know of and that is worth a
      * notice */
     uint32_t budget, quarter;
     uint32_t stash_blocks;
-    bool failed;
     struct tt_context **contexts; /* by place, NULL where free */
     uint8_t *generations;
     uint32_t ncontexts, cursor_context;
-    struct tt_vec hellos; /* struct tt_xhello */
-    int *gone;            /* by rank of the transport: errno + 1 once it has ended */
-    struct tt_program *buckets[TT_XBUCKETS];
-    struct tt_program **slots;
-    uint32_t *free_slots;
-    struct tt_xlink *waiting, *waiting_last;
-    struct tt_xpeer *due;             /* peers that control messages are due to */
-    struct tt_xpeer *mail;            /* peers with letters to send */
-    struct tt_letter *letters;        /* all that are under way */
+    struct tt_vec hellos;             /* struct tt_xhello */
     struct tt_letter **by_id;         /* those that go in pieces, by id (letter.c) */
     uint32_t nids, next_id, prepared; /* prepared: letters that there is room for */
-    uint32_t ndeferred;
-    struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
     char *stages, *gather;
     uint8_t free_stage[TT_XSTAGES];
     uint32_t nfree_stages;
@@ -148,29 +163,18 @@ struct tt_engine {
     struct tt_xblock *blocks; /* free ones, nblocks */
     uint32_t nblocks;
     struct tt_xblock *orphans; /* still being filled, for contexts that were closed */
-    struct tt_direct *direct;  /* NULL: none */
     const uint32_t *places;
     struct tt_xnear *near;
     size_t ref_bytes, unit_bytes;
-    uint64_t units;         /* of the window area, bit set: free */
-    uint32_t shared_units;  /* in use by slots for several peers */
-    uint64_t links_running; /* of all programs that run */
-    uint32_t cursor;        /* the unit at which the search for a slot begins */
+    uint64_t units;  /* of the window area, bit set: free */
+    uint32_t cursor; /* the unit at which the search for a slot begins */
     /* bytes at the beginning of the window whose units are used in turn; 0: always the lowest */
     size_t turn;
-    struct tt_xslot slots_out[TT_XUNITS];
-    uint32_t owing;      /* programs with owed pieces */
-    uint32_t held;       /* pieces that wait for reductions where they lie */
-    uint64_t held_bytes; /* of these, bytes in transport memory */
-    uint32_t ntaken;     /* local ranks to which taken slots have not been reported */
-    struct tt_context *boxing;
+    uint64_t held_bytes; /* of held pieces, bytes in transport memory */
     struct tt_exec_engine_fault fault;
-    /* the context of a mismatch that its peer has not been told of yet; NULL: none */
-    struct tt_context *report;
-    uint64_t idle_since, idle_ns;
-    uint32_t nlate;
     struct tt_peer_stats *late[TT_XEVENTS];
-    struct tt_record *record; /* NULL: nothing is noted */
+    struct tt_xslot slots_out[TT_XUNITS];
+    struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
 };
 
 /* Is a later than b? Sequence numbers wrap, so their difference decides. */
@@ -376,12 +380,13 @@ struct tt_xboxed {
 struct tt_xbox {
     /* the program is a row of exchanges, and only this counts; NULL: it is one exchange */
     struct tt_xrow *row;
-    size_t bytes;  /* of every rank's box */
-    size_t mine;   /* of them filled by this rank's input */
-    uint32_t base; /* where its input is: TT_XBASE_ */
+    size_t bytes;    /* of every rank's box */
+    size_t mine;     /* of them filled by this rank's input */
+    uint32_t base;   /* where its input is: TT_XBASE_ */
+    uint32_t locals; /* the first local operation */
     uint32_t n;
     struct tt_xboxed *taken;
-    char *padded; /* when the own part is shorter than the box */
+    size_t unsent, resumed; /* bytes [unsent, resumed) of the input are not put: nobody takes them */
 };
 tutti_status tt_exec_box_make(struct tt_xcompile *x);
 void tt_exec_box_free(struct tt_xbox *b);
@@ -415,11 +420,12 @@ struct tt_xrow {
     size_t bytes;       /* of a box */
     uint32_t per_round; /* segments between two meetings when nothing goes through boxes */
     struct tt_xrowop *ops;
-    bool writes; /* every send after the first exchange may be written by its reduction */
+    bool writes;  /* every send after the first exchange may be written by its reduction */
+    bool gathers; /* ranks take more than they show, and more than a box holds */
     /* of the run: */
     uint32_t round, segment; /* segment: the next of a round of several */
     bool whole;              /* nothing goes through boxes: a round has per_round segments */
-    bool last; /* one more meeting at the end: peers read heaps in the last exchange */
+    bool last;               /* one more meeting at the end (hear_all) */
 };
 /* Makes p->box if the program is a row that boxes have room for. */
 tutti_status tt_exec_row_make(struct tt_xcompile *x);

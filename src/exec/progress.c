@@ -18,6 +18,8 @@
 
 #include "exec/exec_int.h"
 
+enum { GLANCES = 8 };
+
 static void handle_closed(struct tt_engine *e, const struct tt_event *ev)
 {
     tt_exec_stash_bereave(e, ev->peer);
@@ -241,6 +243,21 @@ static bool retry(struct tt_engine *e)
     return any;
 }
 
+/* Does something stand in the lists that retry works through? */
+static bool has_lists(const struct tt_engine *e)
+{
+    return e->waiting || e->ndeferred || e->due || e->mail || e->report || e->owing || e->held;
+}
+
+/* May the transport wait, because boxes alone are waited for? What still comes (introductions, the
+ * end of a peer) is looked for every GLANCES looks: on shared cores looking into the rings of all
+ * peers takes as long as the rest of a small call. */
+static bool may_skip(struct tt_engine *e)
+{
+    bool alone = e->nboxed && e->nboxed == e->nrunning && !e->letters && !e->ntaken;
+    return alone && !has_lists(e) && ++e->glances % GLANCES;
+}
+
 /* Boxes come first: an exchange of small vectors takes less time than polling the transport, which
  * can wait when that was all. While boxes have more to do (a long row) it is polled as well, so
  * that messages beside it are not starved. Window slots are reported only when nothing else
@@ -250,14 +267,14 @@ bool tt_exec_engine_progress(struct tt_engine *e)
     const bool boxed = e->boxing && tt_exec_box_progress(e);
     if (boxed && !e->boxing)
         return true;
-    size_t n = e->transport->ops->poll(e->transport, e->events, TT_XEVENTS);
+    size_t n = may_skip(e) ? 0 : e->transport->ops->poll(e->transport, e->events, TT_XEVENTS);
     assert(n <= TT_XEVENTS);
     for (size_t i = 0; i < n; i++)
         handle(e, &e->events[i]);
     bool any = boxed || n > 0;
     if (!any && e->ntaken)
         tt_exec_tell_slots(e);
-    if (e->waiting || e->ndeferred || e->due || e->mail || e->report || e->owing || e->held)
+    if (has_lists(e))
         any = retry(e) || any;
     tt_exec_stats_looked(e, n);
     return any;

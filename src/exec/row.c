@@ -199,6 +199,8 @@ tutti_status tt_exec_row_make(struct tt_xcompile *x)
     r->bytes = (size_t)(head + places * each);
     r->per_round = each < ROUND_BYTES ? (uint32_t)(ROUND_BYTES / (each ? each : 1)) : 1;
     r->per_round = r->per_round < p->segments ? r->per_round : p->segments;
+    r->gathers =
+        places + 1 < n && x->config->count * p->elem_bytes > (uint64_t)x->config->box_bytes;
     divide_operations(x, r, each);
     find_copies(p, r);
     find_filled(p, r);
@@ -299,7 +301,9 @@ static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i
 }
 
 /* In the first round: what all decide alike, then each message. No last meeting is needed if every
- * result is written: then no heap is read in the last exchange. */
+ * result is written: then no heap is read in the last exchange. Ranks that share cores also meet
+ * after a large gathering from boxes: otherwise each would show its next input between the takes of
+ * the others, and push out of their cache what all are about to take. */
 static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void *const *all,
                      uint32_t *ret_peer)
 {
@@ -312,7 +316,8 @@ static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void
         any |= flags;
     }
     r->whole = every & HEAPS;
-    r->last = any & LAST && !(every & OFFERS && every & WRITES);
+    r->last = any & LAST ? !(every & OFFERS && every & WRITES)
+                         : r->gathers && tt_direct_crowded(e->direct);
     for (uint32_t i = 0; i < p->nops; i++)
         if (p->ops[i].kind <= TT_OP_RECV && !row_hear(e, p, i, mine, all[peer_of(p, i)])) {
             *ret_peer = peer_of(p, i);
@@ -371,12 +376,13 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
 }
 
 /* Fills this rank's box for the round and publishes it. The put is the release: what was written
- * before is visible to every rank that gets the box. */
+ * before is visible to every rank that gets the box. A meeting without payload takes no room. */
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;
     assert(r->segment == 0);
-    char *box = tt_direct_boxes_next(p->context->boxes, p->box->row->bytes);
+    size_t bytes = r->round && r->whole ? 0 : r->bytes;
+    char *box = tt_direct_boxes_next(p->context->boxes, bytes);
     if (r->round == 0) {
         r->whole = r->last = false; /* not known yet */
         row_say(e, p, (struct head *)(void *)box);
@@ -384,7 +390,7 @@ void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
     for (uint32_t x = 0; x < r->nexchanges && !r->whole; x++)
         if (segment_in(p, x, r->round) != TT_XNO)
             show(p, x, segment_in(p, x, r->round), box);
-    tt_direct_boxes_put(p->context->boxes, box, r->bytes, p->fingerprint);
+    tt_direct_boxes_put(p->context->boxes, box, bytes, p->fingerprint);
 }
 
 /* Adds the destinations of a reduction's result besides its own place: the places that peers

@@ -104,8 +104,8 @@ struct tt_boxes_config {
 tutti_status tt_direct_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c,
                                   struct tt_boxes **ret, struct tutti_error *err);
 void tt_direct_boxes_close(struct tt_boxes *b); /* accepts NULL */
-/* Where the next put will lie if it has so many bytes, more than TT_DIRECT_TINY. The caller may
- * fill it in advance, once it has got what was put last. */
+/* Where the next put will lie if it has so many bytes. The caller may fill it in advance, once it
+ * has got what was put last. */
 void *tt_direct_boxes_next(const struct tt_boxes *b, size_t bytes);
 /* Publishes `bytes` <= tt_direct_boxes_max bytes of this rank (in == tt_direct_boxes_next: they are
  * there already); all ranks of the group call it in the same order with the same size. */

@@ -31,6 +31,12 @@
 #include "transport/direct_int.h"
 
 enum { LOOKS = 256 }; /* polls of one line in a row */
+/* A place that is filled again must be taken back from the caches of its readers. A core waits once
+ * for as many lines as it can have under way: up to AT_ONCE bytes there are two places in turn,
+ * which stay in its nearest cache. For longer payloads a turn is the whole stage, so that places
+ * come from the last-level cache instead (direct.c). Ranks that share cores always use two: what
+ * one has read is in the cache of the next one, too. */
+enum { AT_ONCE = 2048 };
 
 /* One group's boxes as this rank sees them. Addresses are computed when opening. */
 struct tt_boxes {
@@ -59,13 +65,20 @@ static char *stage_of(const struct tt_direct *d, uint32_t set, uint32_t place)
     return d->stages + ((size_t)set * d->n + place) * d->stage_stride;
 }
 
-/* Payloads lie one after the other, in turns of the stage. Where, follows from the lengths of all
- * puts so far, which are equal on all ranks. There is room for three of any length, so that one at
- * the beginning of the stage never meets the one before it. */
+/* Where the next payload lies follows from the lengths of all puts so far, which are equal on all
+ * ranks; it must not meet the one before. Some lie in two places in turn, far apart, because
+ * readers may fetch lines ahead. The others lie one after the other, and there is room for three of
+ * any length, so that one at the beginning of the stage never meets the one before it. */
 static size_t stage_next(const struct tt_boxes *b, size_t bytes)
 {
-    size_t at = (b->end + TT_LINE - 1) / TT_LINE * TT_LINE;
-    return at + bytes <= b->direct->stage_room ? at : 0;
+    size_t at = (b->end + TT_LINE - 1) / TT_LINE * TT_LINE, room = b->direct->stage_room;
+    size_t half = room / 2 / TT_LINE * TT_LINE;
+    bool two = bytes <= AT_ONCE || b->direct->oversubscribed;
+    if (two && b->at >= bytes)
+        return 0;
+    if (two && half >= b->end && half + bytes <= room)
+        return half;
+    return at + bytes <= room ? at : 0;
 }
 
 size_t tt_direct_boxes_max(const struct tt_direct *d)
@@ -170,7 +183,8 @@ uint32_t tt_direct_boxes_free_sets(struct tt_direct *d)
 
 void *tt_direct_boxes_next(const struct tt_boxes *b, size_t bytes)
 {
-    return b->stage[b->me] + stage_next(b, bytes);
+    return bytes > TT_DIRECT_TINY ? b->stage[b->me] + stage_next(b, bytes)
+                                  : (char *)b->box[(b->seq + 1) & 1][b->me]->data;
 }
 
 /* Payload and fingerprint are written before the number is stored, which publishes them. */

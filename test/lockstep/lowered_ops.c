@@ -229,8 +229,11 @@ bool lw_put(struct lw *l, uint32_t rank)
     uint64_t mine = b->mine / k->p->elem_bytes, at = mine ? lw_cell_at(k, (uint64_t)b->base << 48) : 0;
     k->nbox = b->bytes / k->p->elem_bytes;
     k->box = ls_alloc(k->nbox, sizeof *k->box);
-    for (uint64_t i = 0; i < k->nbox; i++)
-        k->box[i] = i < mine ? k->cells[at + i] : (struct lw_cell){.tag = LW_NOTHING};
+    for (uint64_t i = 0; i < k->nbox; i++) {
+        uint64_t byte = i * k->p->elem_bytes;
+        bool put = i < mine && (byte < b->unsent || byte >= b->resumed);
+        k->box[i] = put ? k->cells[at + i] : (struct lw_cell){.tag = LW_NOTHING};
+    }
     return true;
 }
 

@@ -48,7 +48,7 @@ struct exec_case {
     bool rough;  /* inputs whose sums are rounded: only equality between ranks can be expected */
     /* ranks of one host (NULL, 0: not), and where buffers come from (NULL: malloc and free) */
     const uint32_t *places;
-    size_t box_bytes;
+    size_t box_bytes, exchange_bytes;
     void *(*take)(uint32_t rank, size_t bytes);
     void (*give)(uint32_t rank, void *p);
 };
@@ -325,7 +325,8 @@ static inline bool case_make(const struct exec_case *c, struct exec_job *j)
                                        .segments = c->segments,
                                        .block_counts = j->blocks,
                                        .places = c->places,
-                                       .box_bytes = c->box_bytes};
+                                       .box_bytes = c->box_bytes,
+                                       .exchange_bytes = c->exchange_bytes};
         if (tt_exec_program_make(&pc, &j->program[r], &err) != TUTTI_OK) {
             fprintf(stderr, "%s %s rank %u: %s\n", c->algo, tt_sched_coll_name(c->coll), r, err.text);
             abort();

@@ -270,6 +270,43 @@ static void test_carried(void **state)
     assert_true(c.box == 6 && !c.message && !c.read && !c.write);
 }
 
+/* An input that is longer than exchanges may be is not copied into a box: peers read it in the heap, or in windows of a row, and no message
+ * is sent. The same input in boxes, if exchanges may be longer. */
+static void test_long_exchange(void **state)
+{
+    static const tutti_coll colls[] = {TUTTI_REDUCE_SCATTER, TUTTI_ALL_GATHER};
+    (void)state;
+    for (size_t i = 0; i < countof(colls); i++)
+        for (uint32_t heaps = 0; heaps < 8; heaps += 7) {
+            struct exec_case c = {.algo = "direct", .coll = colls[i], .count = 3 * 300};
+            struct tt_carried in_box = carried_by((struct team){.n = 3, .in_heap = heaps}, c);
+            c.exchange_bytes = 1000;
+            struct tt_carried read = carried_by((struct team){.n = 3, .in_heap = heaps}, c);
+            assert_true(in_box.box == 6 && !in_box.read && !in_box.message);
+            assert_true(read.read == 6 && !read.box && !read.write && !read.message);
+        }
+}
+
+/* A unit of the window that has come back is given out again only after a turn: it is still in the cache of the peer that read it. */
+static void test_window_turn(void **state)
+{
+    struct team t = {.n = 2, .ref_bytes = 256};
+    (void)state;
+    team_open(&t);
+    struct tt_engine *e = t.engine[0];
+    uint32_t units = (uint32_t)((e->turn + e->unit_bytes - 1) / e->unit_bytes);
+    assert_true(units > 8 && units < TT_XUNITS);
+    for (uint32_t k = 0; k < 3 * units; k++) {
+        const struct tt_xslot key = {.near = TT_XNO, .seq = k};
+        struct tt_xslot *s = tt_exec_window_take(e, &key, e->unit_bytes, 1);
+        assert_non_null(s);
+        assert_int_equal(s->unit, k % units);
+        tt_exec_window_sent(e, s, false);
+    }
+    assert_true(e->units == UINT64_MAX && e->shared_units == 0);
+    team_close(&t);
+}
+
 /* ---- held operands that must be let go ---- */
 
 /* Like the one of test_lockstep_marks.c: rank 0 holds rank 1's OUT until rank 2 speaks, and rank 2 waits for rank 1's next message, which
@@ -520,7 +557,8 @@ int main(void)
         cmocka_unit_test(test_counting),    cmocka_unit_test(test_carried),   cmocka_unit_test(test_knot),
         cmocka_unit_test(test_knot_beside), cmocka_unit_test(test_fragments), cmocka_unit_test(test_moved),
         cmocka_unit_test(test_quit),        cmocka_unit_test(test_heap),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_mixed),       cmocka_unit_test(test_bad_slot),
+        cmocka_unit_test(test_mixed),       cmocka_unit_test(test_bad_slot),  cmocka_unit_test(test_long_exchange),
+        cmocka_unit_test(test_window_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

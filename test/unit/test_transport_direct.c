@@ -123,6 +123,45 @@ static void test_exchanges(void **state)
         both_ways(counts[i], exchanges);
 }
 
+/* Places follow from the lengths of all puts: a payload never meets the one before it, which peers may still read, and lies inside the
+ * stage. What is filled in advance is what peers get. */
+static void places(uint32_t me, uint32_t n, void *region, void *arg)
+{
+    struct tt_direct *d = open_direct(me, n, region);
+    const void *const *all = NULL;
+    struct tt_boxes_blame blame;
+    char *last = NULL, *lowest = NULL, *highest = NULL;
+    size_t last_bytes = 0;
+
+    (void)arg;
+    for (uint32_t k = 0; k < 3000; k++) {
+        uint64_t dice = tt_mix64(k);
+        size_t bytes = 1 + (size_t)(dice >> 8) % (dice % 4 ? dice % 4 == 1 ? 200 : 3000 : STAGE);
+        char *at = tt_direct_boxes_next(boxes, bytes);
+        CHECK(!last || at + bytes <= last || last + last_bytes <= at);
+        if (bytes > TT_DIRECT_TINY) {
+            lowest = !lowest || at < lowest ? at : lowest;
+            highest = !highest || at + bytes > highest ? at + bytes : highest;
+        }
+        memset(at, (int)(me + k), bytes);
+        tt_direct_boxes_put(boxes, at, bytes, k);
+        CHECK(get(60 * SECOND, &all, &blame) == TUTTI_OK && all[me] == at);
+        for (uint32_t r = 0; r < n; r++)
+            CHECK(((const unsigned char *)all[r])[bytes - 1] == (unsigned char)(r + k));
+        last = at;
+        last_bytes = bytes;
+    }
+    CHECK(highest - lowest <= 8 * (STAGE + TT_LINE)); /* ROOM_CORE_EACH of direct.c */
+    tt_direct_close(d);
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n < 4; n++)
+        run_threads(n, noted_bytes(n, STAGE), places, NULL);
+}
+
 static void split_phase(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
@@ -556,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_region),
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_places),
         cmocka_unit_test(test_split_phase),
         cmocka_unit_test(test_differing),
         cmocka_unit_test(test_abort),
