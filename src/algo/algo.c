@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "algo/algo.h"
 
@@ -131,6 +132,9 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
         .topo_hash = a->topo && (al->needs_topo || al->uses_topo || al->build) ? a->topo->hash : 0,
     };
     snprintf(s.algo, sizeof s.algo, "%s", al->name);
+    if (s.topo_hash && a->topo->spec && strlen(a->topo->spec) < sizeof s.network &&
+        !tt_streq(a->topo->kind, "custom"))
+        snprintf(s.network, sizeof s.network, "%s", a->topo->spec);
     tt_algo_options_format(&a->options, s.options, sizeof s.options);
     st = al->shape(a, &s, err);
     if (st) {

@@ -174,6 +174,7 @@ void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_sch
                                         .count = s->shape.count,
                                         .hash = s->hash,
                                         .topo_hash = s->shape.topo_hash,
+                                        .network = s->shape.network,
                                         .nroutes = s->nroutes,
                                         .symmetric = s->shape.symmetric,
                                         .inplace = s->shape.inplace,

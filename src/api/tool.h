@@ -28,6 +28,19 @@ struct tutti_topo_kind_info {
 };
 bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret);
 
+/* From a spec alone: never opens a file. */
+tutti_status tutti_topo_spec(const char *spec, struct tutti_topo **ret, struct tutti_error *err);
+/* A network from a file that says a part of what a topology is ("-": standard input). kind:
+ * "matrix" (measured rates as CSV), "slurm" (topology.conf), "hostfile" (Open MPI). */
+struct tutti_import {
+    const char *kind, *path;
+    const char *unit;    /* matrix: of numbers without one; NULL: each has its own */
+    const char *link;    /* slurm, hostfile: links of a spec; NULL: the default */
+    uint64_t latency_ps; /* matrix: of every link */
+};
+tutti_status tutti_topo_import(const struct tutti_import *from, struct tutti_topo **ret,
+                               struct tutti_error *err);
+
 /* The environment variables that Tutti knows; and the i-th TUTTI_ variable that is set and not
  * known. */
 struct tutti_variable {
@@ -208,7 +221,9 @@ struct tutti_schedule_info {
     uint32_t ranks, root, chunks, segments, steps, buffers;
     uint64_t ops, count, hash;
     uint64_t topo_hash; /* the network it was made for; 0: any */
-    uint32_t nroutes;   /* paths it fixes on that network */
+    /* its spec, as the file has it, or "": tutti_topo_spec makes it; its hash must be compared */
+    const char *network;
+    uint32_t nroutes; /* paths it fixes on that network */
     bool symmetric, inplace;
     /* the collective gives each rank a block, and the blocks are not equal; bounds assume equal
      * ones */
@@ -659,6 +674,24 @@ bool tutti_run_plan(const struct tutti_run *run, size_t i, struct tutti_run_plan
 /* The network that the ranks planned on. The caller frees it with tutti_topo_free. */
 tutti_status tutti_run_topo(const struct tutti_run *run, struct tutti_topo **ret,
                             struct tutti_error *err);
+
+/* ---- counters of running jobs (TUTTI_TOP): those of this user on this host ---- */
+struct tutti_top;
+/* A look at all of them, which tutti_top_free frees. */
+tutti_status tutti_top_read(struct tutti_top **ret, struct tutti_error *err);
+void tutti_top_free(struct tutti_top *top); /* accepts NULL */
+/* The i-th rank, in the order of job and rank; false past the last one. Texts live as long as the
+ * look. Times are sums since opened_ns; idle: with nothing to do until another rank sent. */
+struct tutti_top_rank {
+    uint32_t rank, ranks;
+    int32_t pid;
+    const char *host, *job;
+    uint64_t opened_ns, calls, call_bytes, call_ns, waits, wait_ns, sent_bytes, received_bytes,
+        idle_ns;
+};
+bool tutti_top_rank(const struct tutti_top *top, size_t i, struct tutti_top_rank *ret);
+/* Of the i-th rank's idle time, what something of `peer` ended. */
+uint64_t tutti_top_idle_for(const struct tutti_top *top, size_t i, uint32_t peer);
 
 /* ---- pages (tutti view): one HTML file whose script reads one JSON document ---- */
 /* Writes everything before the document and returns a stream for it, on which markup is escaped;

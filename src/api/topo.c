@@ -12,6 +12,8 @@
 
 #include <stdlib.h>
 
+#include "topo/import.h"
+
 /* const is cast away for the counter only. */
 struct api_topo *tt_api_topo_hold(const struct api_topo *t)
 {
@@ -59,6 +61,32 @@ tutti_status tutti_topo_parse(const char *spec, struct tutti_topo **ret_topo,
     if (!st)
         st = tt_topo_open(spec, &t, err);
     return st ? st : tt_api_topo_wrap(t, true, ret_topo, err);
+}
+
+tutti_status tutti_topo_spec(const char *spec, struct tutti_topo **ret, struct tutti_error *err)
+{
+    struct tt_topo *t = NULL;
+    tutti_status st = api_given(err, "spec", spec, "ret", ret);
+    if (!st)
+        st = tt_topo_parse(spec, &t, err);
+    return st ? st : tt_api_topo_wrap(t, true, ret, err);
+}
+
+tutti_status tutti_topo_import(const struct tutti_import *from, struct tutti_topo **ret,
+                               struct tutti_error *err)
+{
+    struct tt_topo *t = NULL;
+    tutti_status st = api_given(err, "from", from, "ret", ret);
+    if (!st)
+        st = api_given(err, "from->kind", from->kind, "from->path", from->path);
+    if (!st)
+        st = tt_topo_import(&(struct tt_import){.kind = from->kind,
+                                                .path = from->path,
+                                                .unit = from->unit,
+                                                .link = from->link,
+                                                .latency_ps = from->latency_ps},
+                            &t, err);
+    return st ? st : tt_api_topo_wrap(t, true, ret, err);
 }
 
 tutti_status tutti_topo_load(const char *path, struct tutti_topo **ret_topo,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/board.h"
+
 const char *tt_record_name(unsigned kind)
 {
 #define TT_RECORD_NAME(id, name) name,
@@ -25,6 +27,10 @@ struct tt_record *tt_record_make(uint64_t events)
 
 void tt_record_note(struct tt_record *r, const struct tt_record_event *e)
 {
+    if (r->board)
+        tt_board_count(r->board, e);
+    if (!r->cap)
+        return;
     uint64_t at = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
     r->event[at % r->cap] = *e;
 }

@@ -1,4 +1,5 @@
-/* record.h - what a process does while it runs, for TUTTI_TRACE: a ring of events of fixed size.
+/* record.h - what a process does while it runs: a ring of events of fixed size for TUTTI_TRACE, and
+ * counters for TUTTI_TOP.
  *
  * All memory is made when the record is opened. Any thread notes events: a place is taken with one
  * atomic addition. When the ring is full the oldest events are overwritten, so that the end of a
@@ -50,9 +51,11 @@ struct tt_record_plan {
     char algo[32], options[160];
 };
 
+struct tt_board; /* base/board.h */
 struct tt_record {
-    _Atomic uint64_t next; /* events noted so far */
-    uint64_t cap;
+    _Atomic uint64_t next;  /* events noted so far */
+    uint64_t cap;           /* 0: events are counted on the board only */
+    struct tt_board *board; /* TUTTI_TOP; NULL: none. The owner of the record frees it */
     struct tt_record_plan plan[TT_RECORD_PLANS];
     uint32_t nplans; /* changed under the communicator's lock */
     struct tt_record_event event[];

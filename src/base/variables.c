@@ -41,6 +41,7 @@ static const struct tt_variable variables[] = {
     {"TUTTI_DUMP", "none", "folder where rank 0 writes every schedule that runs, and the network"},
     {"TUTTI_TRACE", "none",
      "file of what every rank did, written when the job ends; tutti view and Perfetto read it"},
+    {"TUTTI_TOP", "0", "1: count calls, bytes and waiting in shared memory, for tutti top"},
     {"TUTTI_MPI", "found", "openmpi or mpich: the MPI of transport mpi"},
     {"TUTTI_MPI_REPORT", "0", "1: the MPI shim prints at MPI_Finalize what it took and forwarded"},
     {"TUTTI_MPI_TAKE", "auto", "what the MPI shim takes: auto, all or none"},

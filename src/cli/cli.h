@@ -166,5 +166,5 @@ int cli_finish(int code);
 /* One file each: cmd_<name>.c. */
 extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain,
     cli_compare, cli_sim, cli_bench, cli_doctor, cli_train_sim, cli_replay, cli_probe, cli_export,
-    cli_view;
+    cli_view, cli_top;
 #endif

@@ -21,6 +21,12 @@ static const struct cli_option own[] = {
     {"file", 0, NULL, "as a topology file (JSON that --topo reads)"},
     {"per-rack", 0, "N",
      "ranks (or switches with their hosts) in a rack, for the length of cables (16)"},
+    {"from-matrix", 0, "FILE", "a matrix of measured rates (CSV) in place of a SPEC"},
+    {"unit", 0, "UNIT", "of a matrix's numbers that have none: Gbps, GB/s, ..."},
+    {"latency", 0, "TIME", "of every link of a matrix (default 1us)"},
+    {"from-slurm", 0, "FILE", "Slurm's topology.conf in place of a SPEC: nodes are ranks"},
+    {"from-hostfile", 0, "FILE", "Open MPI's hostfile in place of a SPEC: slots are ranks"},
+    {"link", 0, "LINK", "of these: 100Gbps/25Gbps,2us, the ranks' first (default 10Gbps,1us)"},
     {"kinds", 0, NULL, "list the kinds of networks a SPEC can name"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
@@ -160,29 +166,77 @@ static int list_kinds(bool json)
     return CLI_OK;
 }
 
+/* The option that names a file to import; NULL: none, *ret_n: how many there are. */
+static const char *import_option(const struct cli_args *a, size_t *ret_n)
+{
+    static const char *const names[] = {"from-matrix", "from-slurm", "from-hostfile"};
+    const char *found = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (cli_value(a, names[i])) {
+            found = names[i];
+            ++*ret_n;
+        }
+    return found;
+}
+
+/* The network of --from-...; options of the other formats are refused. */
+static int import(const struct cli_args *a, const char *option, struct tutti_topo **ret)
+{
+    struct tutti_error err;
+    struct tutti_import from = {.kind = option + strlen("from-"),
+                                .path = cli_value(a, option),
+                                .unit = cli_value(a, "unit"),
+                                .link = cli_value(a, "link"),
+                                .latency_ps = 1000000};
+    bool matrix = !strcmp(from.kind, "matrix");
+    if (matrix && from.link)
+        return cli_bad(a, "--link: a matrix brings its rates; its latency is --latency");
+    if (!matrix && (from.unit || cli_value(a, "latency")))
+        return cli_bad(a, "--unit and --latency go with --from-matrix; --link has both here");
+    if (cli_value(a, "latency") &&
+        tutti_parse_time(cli_value(a, "latency"), &from.latency_ps, &err))
+        return cli_bad(a, "--latency: %s", err.text);
+    return tutti_topo_import(&from, ret, &err) ? cli_fail(a, &err) : 0;
+}
+
+/* The network of the command line: imported, or that of the word, which wins over the variable. */
+static int get_topo(const struct cli_args *a, struct tutti_topo **ret)
+{
+    struct tutti_error err;
+    size_t n;
+    const char *option = import_option(a, &n),
+               *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
+    if (n > 1 || (n && a->nwords))
+        return cli_bad(a, "one of SPEC, --from-matrix, --from-slurm and --from-hostfile");
+    if (!n && (cli_value(a, "unit") || cli_value(a, "link") || cli_value(a, "latency")))
+        return cli_bad(a, "--unit, --latency and --link go with --from-...");
+    if (n)
+        return import(a, option, ret);
+    if (!spec)
+        return cli_bad(
+            a, "a SPEC is needed, e.g. tutti topo torus:8x8@16GB/s,150ns; --kinds lists the kinds");
+    return tutti_topo_parse(spec, ret, &err) ? cli_fail(a, &err) : 0;
+}
+
 static int topo_run(const struct cli_args *a)
 {
     if (cli_flag(a, "kinds") && a->nwords)
         return cli_bad(a, "either a SPEC or --kinds");
     if (cli_flag(a, "kinds"))
         return list_kinds(cli_flag(a, "json"));
-    /* The word on the command line wins over the variable. */
-    const char *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
-    if (!spec)
-        return cli_bad(
-            a, "a SPEC is needed, e.g. tutti topo torus:8x8@16GB/s,150ns; --kinds lists the kinds");
     if (cli_flag(a, "json") + cli_flag(a, "dot") + cli_flag(a, "simgrid") + cli_flag(a, "file") > 1)
         return cli_bad(a, "only one of --json, --dot, --simgrid and --file");
     struct tutti_topo *t = NULL;
     struct tutti_topo_info info = {0};
     struct tutti_error err;
-    int code = CLI_OK;
     uint64_t per_rack = 16;
     if (cli_value(a, "per-rack") &&
         tutti_parse_u64(cli_value(a, "per-rack"), 1, 1u << 20, &per_rack, &err))
         return cli_fail(a, &err);
-    if (tutti_topo_parse(spec, &t, &err))
-        return cli_fail(a, &err);
+    int code = get_topo(a, &t);
+    if (code)
+        return code;
     if (cli_flag(a, "dot"))
         tutti_topo_write_dot(t, stdout);
     else if (cli_flag(a, "simgrid"))
@@ -197,7 +251,8 @@ static int topo_run(const struct cli_args *a)
 
 const struct cli_command cli_topo = {
     .name = "topo",
-    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] [--per-rack N] | --kinds [--json]",
+    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] [--per-rack N] | "
+                "--from-matrix FILE | --from-slurm FILE | --from-hostfile FILE | --kinds [--json]",
     .summary = "describe or convert a network",
     .details = "A SPEC is kind:parameters[@link], or the name of a topology file. A link is "
                "bandwidth[,latency[,gamma]][,half],\n"
@@ -209,11 +264,18 @@ const struct cli_command cli_topo = {
                "inside a\n"
                "rack; between racks 4 m, 0.6 m per column and 2.1 m per row apart "
                "(tutti-topology(5)); not for trees of switches.\n"
+               "Files: ours (JSON), NCCL's and hwloc's descriptions of machines (XML), ns-3's and "
+               "ASTRA-sim's. --from-matrix makes a tree of switches of rates\n"
+               "that were measured pair by pair: groups where they fall, each group's link as fast "
+               "as its fastest pair with others.\n"
                "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds "
                "lists the kinds.",
     .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 "
                 "2))@100Gbps/25Gbps/10Gbps' --json\n"
-                "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --kinds",
+                "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --from-matrix rates.csv "
+                "--unit Gbps --file > cluster.json\n"
+                "tutti topo --from-slurm /etc/slurm/topology.conf --link 100Gbps/400Gbps,2us\n"
+                "tutti topo --kinds",
     .options = options,
     .max_words = 1,
     .run = topo_run,

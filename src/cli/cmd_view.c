@@ -30,6 +30,23 @@ static void view_free(struct view *v)
 
 /* ---- from files ---- */
 
+/* The network whose spec the plan holds, if it is the one that the plan was made for. */
+static tutti_status open_named(const struct tutti_schedule_info *s, struct tutti_topo **ret)
+{
+    struct tutti_topo_info info;
+    struct tutti_error err;
+    tutti_status st = tutti_topo_spec(s->network, ret, &err);
+    if (!st)
+        st = tutti_topo_info(*ret, &info, &err);
+    if (!st && info.hash != s->topo_hash)
+        st = TUTTI_ERR_MISMATCH;
+    if (st) {
+        tutti_topo_free(*ret);
+        *ret = NULL;
+    }
+    return st;
+}
+
 /* The network of --topo, else the one that the plan names, else a made-up one on which every pair
  * of ranks has a link. */
 static int read_topo(const struct cli_args *a, const struct tutti_schedule *s, struct view *v)
@@ -40,6 +57,8 @@ static int read_topo(const struct cli_args *a, const struct tutti_schedule *s, s
     if (cli_value(a, "topo"))
         return cli_get_topo(a, &v->t);
     tutti_schedule_info(s, &info);
+    if (*info.network && !open_named(&info, &v->t))
+        return 0;
     if (info.nroutes || info.topo_hash)
         return cli_bad(a, "the plan was made for a network that the file does not hold: give it "
                           "with --topo");
@@ -258,11 +277,12 @@ const struct cli_command cli_view = {
                "written becomes the page of that run: calls, waits and\n"
                "pieces of every rank beside the simulation of the same plans, who was late, "
                "which link was slow.",
-    .examples = "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
-                "compare.html\n"
-                "tutti plan --topo fattree:8,2 --algo auto --size 64M -o plan.json && tutti view "
-                "plan.json --topo fattree:8,2 -o plan.html\n"
-                "tutti run -n 4 --trace run.json -- ./program && tutti view run.json -o run.html",
+    .examples =
+        "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
+        "compare.html\n"
+        "tutti plan --topo torus:4x4 --algo multitree --size 64M -o plan.json && tutti view "
+        "plan.json -o plan.html\n"
+        "tutti run -n 4 --trace run.json -- ./program && tutti view run.json -o run.html",
     .options = options,
     .max_words = VIEW_MAX,
     .run = view_run,

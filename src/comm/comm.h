@@ -51,10 +51,11 @@ struct tt_comm_config {
     const char *tuning;  /* file of rules, read by all; NULL: none */
     const char *dump;    /* folder for every schedule that runs, written by rank 0; NULL: none */
     const char *trace;   /* file of what every rank did, written at closing; NULL: none */
+    bool top;            /* count in shared memory for tutti top */
     uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
 };
 /* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO,
- * TUTTI_REPRODUCIBLE, TUTTI_REPORT, TUTTI_VERIFY, TUTTI_DUMP, TUTTI_TRACE, TUTTI_PLAN,
+ * TUTTI_REPRODUCIBLE, TUTTI_REPORT, TUTTI_VERIFY, TUTTI_DUMP, TUTTI_TRACE, TUTTI_TOP, TUTTI_PLAN,
  * TUTTI_TUNING, TUTTI_TIMEOUT). Strings point into the environment. */
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
 /* The same without a launcher: rank, size and rendezvous will come from a parent or from MPI. */

@@ -43,7 +43,8 @@ struct tt_world {
     _Atomic bool heard;       /* some call has returned the verdict: closing need not report it */
     struct tt_record *record; /* TUTTI_TRACE; NULL: nothing is noted */
     struct tt_record *ended;  /* the same, once nothing is noted any more */
-    char *trace_path;         /* where it is written */
+    char *trace_path;         /* where it is written; NULL: TUTTI_TOP alone */
+    char *board_path;         /* the file of record->board */
     uint32_t change;          /* how many times members have changed before */
     char *history;            /* a line for each change; NULL: none yet */
     /* Its members have gone on to another world: nobody waits for others in this one. */

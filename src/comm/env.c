@@ -45,6 +45,8 @@ static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct t
     if (!st)
         st = flag("TUTTI_REPORT", &c.report, err);
     if (!st)
+        st = flag("TUTTI_TOP", &c.top, err);
+    if (!st)
         st = read_checksum(&c.checksum, err);
     if (!st)
         st = launched ? tt_boot_from_env(&c.boot, NULL, err)

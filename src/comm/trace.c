@@ -1,4 +1,4 @@
-/* trace.c - TUTTI_TRACE: one file of what every rank did, in the format that chrome://tracing,
+/* trace.c - TUTTI_TRACE (and the counters of TUTTI_TOP, base/board.h): one file of what every rank did, in the format that chrome://tracing,
  * Perfetto and `tutti view` read.
  *
  *     open:  a ring of events (base/record.h) for this process
@@ -15,37 +15,61 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/board.h"
 #include "base/json.h"
 #include "comm/comm_int.h"
 
 enum { EVENTS = 1 << 16, BEATS = 8 };
 static const uint64_t ALL_BYTES = UINT64_C(256) << 20;
 
-/* Of the world only. The path is made absolute: the program may change its directory. */
-tutti_status tt_comm_trace_open(struct tt_comm *c, struct tutti_error *err)
+/* TUTTI_TOP: ranks of one job on this host have the same rendezvous, or the same parent. */
+static tutti_status open_board(struct tt_comm *c, struct tutti_error *err)
 {
     struct tt_world *w = c->world;
-    if (!c->config.trace || c->id || w->record || w->ended)
-        return TUTTI_OK;
+    char job[TT_BOARD_JOB];
+    if (*c->config.boot.rendezvous)
+        snprintf(job, sizeof job, "%s", c->config.boot.rendezvous);
+    else
+        snprintf(job, sizeof job, "of process %d", (int)(c->size > 1 ? getppid() : getpid()));
+    return tt_board_make(c->rank, c->size, job, &w->record->board, &w->board_path, err);
+}
+
+/* The path is made absolute: the program may change its directory. */
+static tutti_status take_path(struct tt_comm *c, struct tutti_error *err)
+{
     char *here = c->config.trace[0] == '/' ? NULL : getcwd(NULL, 0);
     struct tt_str path = {0};
     tt_str_printf(&path, "%s%s%s", here ? here : "", here ? "/" : "", c->config.trace);
     free(here);
-    w->record = tt_record_make(EVENTS);
-    w->trace_path = path.failed ? NULL : path.s;
-    if (!w->record || !w->trace_path)
-        return tt_fail_memory(err, "TUTTI_TRACE");
-    tt_exec_engine_record(c->engine, w->record);
-    return TUTTI_OK;
+    c->world->trace_path = path.failed ? NULL : path.s;
+    return c->world->trace_path ? TUTTI_OK : tt_fail_memory(err, "TUTTI_TRACE");
 }
 
+/* Of the world only. */
+tutti_status tt_comm_trace_open(struct tt_comm *c, struct tutti_error *err)
+{
+    struct tt_world *w = c->world;
+    if ((!c->config.trace && !c->config.top) || c->id || w->record || w->ended)
+        return TUTTI_OK;
+    w->record = tt_record_make(c->config.trace ? EVENTS : 0);
+    if (!w->record)
+        return tt_fail_memory(err, "TUTTI_TRACE");
+    tutti_status st = c->config.top ? open_board(c, err) : TUTTI_OK;
+    if (!st && c->config.trace)
+        st = take_path(c, err);
+    if (!st)
+        tt_exec_engine_record(c->engine, w->record);
+    return st;
+}
 void tt_comm_trace_free(struct tt_world *w)
 {
+    struct tt_record *r = w->record ? w->record : w->ended;
+    tt_board_free(r ? r->board : NULL, w->board_path);
     free(w->record);
     free(w->ended);
     free(w->trace_path);
     w->record = w->ended = NULL;
-    w->trace_path = NULL;
+    w->trace_path = w->board_path = NULL;
 }
 
 /* ---- notes ---- */
@@ -338,6 +362,8 @@ void tt_comm_trace_end(struct tt_comm *c)
     if (!c->world->record || c->id)
         return;
     struct tt_record *r = stop_noting(c);
+    if (!c->world->trace_path)
+        return; /* TUTTI_TOP alone */
     uint64_t most = (ALL_BYTES / c->size - sizeof(struct part)) / sizeof(struct tt_record_event);
     most = most < r->cap ? most : r->cap;
     uint64_t noted = atomic_load(&r->next), top = agree_events(c, noted < most ? noted : most);

@@ -188,7 +188,7 @@ const struct cli_command launch_run = {
         "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--elastic MIN[..MAX] [--restarts K]] "
         "[--join HOST:PORT] [--bind] [--prefix] "
         "[--timeout "
-        "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] -- "
+        "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] [--top] -- "
         "PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
     .details =

@@ -30,6 +30,7 @@ const struct cli_option launch_job_options[] = {
     {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
     {"tuning", 0, "FILE", "rules that fix algorithms: sets TUTTI_TUNING"},
     {"trace", 0, "FILE", "write there what every rank did: sets TUTTI_TRACE"},
+    {"top", 0, NULL, "let tutti top look at it: sets TUTTI_TOP"},
     {0}};
 
 static int read_timeout(const struct cli_args *a, struct launch_job *j)
@@ -104,6 +105,7 @@ int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *
     /* Others must be able to join, or this joins others: they share a key that the user made. */
     ret->given_key = cli_environment("TUTTI_KEY_FILE") && !cli_value(a, "hosts") &&
                      !cli_value(a, "hostfile") && (cli_value(a, "join") || cli_value(a, "elastic"));
+    ret->top = cli_flag(a, "top");
     if (!code)
         code = read_files(a, "plan", ret->plan, sizeof ret->plan);
     if (!code)
@@ -186,7 +188,8 @@ static bool add_own(char **v, const struct launch_job *j, const struct launch_pl
            (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning)) &&
            (!j->trace || add(v, "TUTTI_TRACE=%s", j->trace)) &&
            (!j->join || add(v, "TUTTI_JOIN=%s", j->join)) &&
-           (!j->most || add(v, "TUTTI_MAX_RANKS=%u", j->most));
+           (!j->most || add(v, "TUTTI_MAX_RANKS=%u", j->most)) &&
+           (!j->top || add(v, "TUTTI_TOP=1"));
 }
 
 /* Not for other hosts: there the paths mean nothing. */

@@ -20,6 +20,7 @@ struct launch_job {
     uint32_t most;                 /* value of TUTTI_MAX_RANKS; 0: not given */
     bool given_key;                /* the user's TUTTI_KEY_FILE is used instead of a new key */
     const char *trace;             /* value of TUTTI_TRACE; NULL: not given */
+    bool top;                      /* TUTTI_TOP=1 */
     char plan[4096], tuning[4096]; /* values of TUTTI_PLAN and TUTTI_TUNING; "": not given */
     char key[66];                  /* hex digits and a newline, for ssh */
     int key_fd;                    /* memory that holds the key's bytes */

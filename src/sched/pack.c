@@ -115,6 +115,7 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
     s.grid = false;
     /* Texts from damaged bytes must end. */
     s.algo[sizeof s.algo - 1] = s.options[sizeof s.options - 1] = 0;
+    s.network[sizeof s.network - 1] = 0;
     if ((h->weights && !s.weights) || (h->owners && !s.owner)) {
         tt_sched_shape_free(&s);
         return tt_fail_memory(err, "schedule");

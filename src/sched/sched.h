@@ -79,7 +79,7 @@ struct tt_op {
     uint8_t pad;
 };
 
-enum { TT_ALGO_NAME = 32, TT_ALGO_OPTIONS = 160 };
+enum { TT_ALGO_NAME = 32, TT_ALGO_OPTIONS = 160, TT_NETWORK_SPEC = 160 };
 
 /* The limits of this build: tt_sched_check refuses more, so that readers may size tables by these
  * numbers. */
@@ -113,6 +113,9 @@ struct tt_shape {
     tutti_dtype dtype;
     tutti_redop redop;
     uint64_t topo_hash; /* ... on this topology (0: any) */
+    /* the spec of that topology, where it has one that fits: for readers of a file, who parse it
+     * and compare the hash. Neither hashed nor compared. */
+    char network[TT_NETWORK_SPEC];
 };
 void tt_sched_shape_free(struct tt_shape *s); /* frees weights and owner only */
 /* of everything but the texts of algo and options */

@@ -74,6 +74,8 @@ static void write_shape(struct tt_json_writer *w, const struct tt_shape *s)
     write_text(w, "dtype", tt_sched_dtype_name(s->dtype));
     write_text(w, "op", tt_sched_redop_name(s->redop));
     write_hash(w, "topo_hash", s->topo_hash);
+    if (*s->network)
+        write_text(w, "network", s->network);
     write_number(w, "chunks", s->chunks);
     write_number(w, "buffers", s->nbufs);
     write_number(w, "segments", s->segments);

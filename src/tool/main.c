@@ -13,9 +13,10 @@
 
 /* In the order of tutti --help: from the network to the job. */
 static const struct cli_command *const commands[] = {
-    &cli_topo,    &cli_algos,     &cli_plan,      &cli_verify, &cli_bound,  &cli_explain,
-    &cli_compare, &cli_sim,       &launch_run,    &cli_bench,  &cli_probe,  &launch_lab,
-    &cli_doctor,  &repro_command, &cli_train_sim, &cli_replay, &cli_export, &cli_view};
+    &cli_topo,    &cli_algos,   &cli_plan,   &cli_verify,    &cli_bound,
+    &cli_explain, &cli_compare, &cli_sim,    &launch_run,    &cli_bench,
+    &cli_probe,   &launch_lab,  &cli_doctor, &repro_command, &cli_train_sim,
+    &cli_replay,  &cli_export,  &cli_view,   &cli_top};
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
 /* NULL when there is no command of that name. */

@@ -38,9 +38,6 @@ tutti_status tt_topo_file_ns3(const char *data, size_t len, const char *name, st
                               struct tutti_error *err);
 tutti_status tt_topo_file_astra(const char *data, size_t len, const char *name,
                                 struct tt_topo **ret, struct tutti_error *err);
-/* NCCL's description of a machine, as `hosts` machines of this kind. */
-tutti_status tt_topo_file_nccl(const char *data, size_t len, const char *name, uint32_t hosts,
-                               struct tt_topo **ret, struct tutti_error *err);
 /* A file in one of the formats from a path "FILE,hosts=N". False: it is no such path. */
 bool tt_topo_file_hosts(const char *path, struct tt_topo **ret, tutti_status *ret_status,
                         struct tutti_error *err);

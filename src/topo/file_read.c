@@ -12,6 +12,7 @@
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
+#include "topo/machine.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -465,7 +466,7 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
 /* ---- which format ---- */
 
 /* Our format begins with a brace, ns-3's with a number, ASTRA-sim's with a word, a comment or
- * dashes, NCCL's with '<'. */
+ * dashes, NCCL's and hwloc's with '<'. */
 enum format { FORMAT_JSON, FORMAT_NS3, FORMAT_ASTRA, FORMAT_XML };
 
 static enum format format_of(int first)
@@ -489,6 +490,21 @@ static tutti_status slurp(FILE *in, const char *name, struct tt_str *ret, struct
     return ret->failed ? tt_fail_memory(err, "topology file") : TUTTI_OK;
 }
 
+/* hwloc's files begin with <topology>, NCCL's with <system>: decided by which comes first. */
+static tutti_status read_machine(const char *data, size_t len, const char *name, uint32_t hosts,
+                                 struct tt_topo **ret, struct tutti_error *err)
+{
+    const char *hwloc = memmem(data, len, "<topology", 9), *nccl = memmem(data, len, "<system", 7);
+    bool is_hwloc = hwloc && (!nccl || hwloc < nccl);
+    if (is_hwloc && hosts > 1)
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "%.200s: hwloc's files do not say how fast network cards are: only NCCL's "
+                       "can be repeated",
+                       name);
+    return tt_topo_machine(data, len, name, hosts,
+                           is_hwloc ? tt_topo_machine_hwloc : tt_topo_machine_nccl, ret, err);
+}
+
 tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
                                  struct tt_topo **ret, struct tutti_error *err)
 {
@@ -502,7 +518,7 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
     if (format == FORMAT_ASTRA)
         return tt_topo_file_astra(data, len, name, ret, err);
     if (format == FORMAT_XML)
-        return tt_topo_file_nccl(data, len, name, 1, ret, err);
+        return read_machine(data, len, name, 1, ret, err);
     tutti_status st = tt_json_open_memory(data, len, name, &json, err);
     return st ? st : read_all(json, name, ret, err);
 }
@@ -548,7 +564,7 @@ bool tt_topo_file_hosts(const char *path, struct tt_topo **ret, tutti_status *re
     if (!st && (!text.len || text.s[0] != '<'))
         st = tt_fail(err, TUTTI_ERR_PARSE, "%.200s: only NCCL's files (XML) can be repeated", path);
     if (!st)
-        st = tt_topo_file_nccl(text.s, text.len, path, (uint32_t)hosts, ret, err);
+        st = read_machine(text.s, text.len, path, (uint32_t)hosts, ret, err);
     fclose(in);
     tt_str_free(&text);
     *ret_status = st;

@@ -190,6 +190,13 @@ static tutti_status read_end(struct tt_xml *x, const char **ret_name, struct tut
     return TUTTI_OK;
 }
 
+/* Does the document type at hand only name a file? One with declarations of its own has a '['. */
+static bool names_file_only(const struct tt_xml *x)
+{
+    const char *end = memchr(x->at, '>', (size_t)(x->end - x->at));
+    return end && !memchr(x->at, '[', (size_t)(end - x->at));
+}
+
 /* Everything that is no element. */
 static tutti_status skip_rest(struct tt_xml *x, struct tutti_error *err)
 {
@@ -202,8 +209,8 @@ static tutti_status skip_rest(struct tt_xml *x, struct tutti_error *err)
             st = skip_past(x, "-->", err);
         else if (starts(x, "<?"))
             st = skip_past(x, "?>", err);
-        else if (starts(x, "<!DOCTYPE") && !memchr(x->at, '[', (size_t)(x->end - x->at)))
-            st = skip_past(x, ">", err); /* hwloc writes one that names a file; it is not read */
+        else if (starts(x, "<!DOCTYPE") && names_file_only(x))
+            st = skip_past(x, ">", err); /* hwloc writes one; the file is not read */
         else if (starts(x, "<!"))
             st = tt_topo_xml_fail(x, err, "document types and CDATA are not read");
         else

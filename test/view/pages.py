@@ -112,6 +112,20 @@ def check_files():
     tool("plan", "--topo", "star:4", "--algo", "ring", "--size", "64K", "-o", plan)
     _, text = view("plan", plan)
     check("plan: a made-up network is named as such", document(text)["made_up"])
+    tree = os.path.join(folder, "tree.json")
+    tool("plan", "--topo", "torus:4x4", "--algo", "multitree", "--size", "64K", "-o", tree)
+    _, text = view("named", tree)
+    check("plan: multitree brings its network", document(text)["network"]["spec"] == "torus:4x4" and not document(text)["made_up"])
+    with open(tree, encoding="utf-8") as f:
+        held = f.read()
+    with open(tree, "w", encoding="utf-8") as f:
+        f.write(held.replace('"torus:4x4"', '"/dev/zero"'))
+    done = tool("view", tree, "-o", os.devnull, status=2)
+    check("plan: a network that is a file is not opened", "give it with --topo" in done.stderr, done.stderr)
+    with open(tree, "w", encoding="utf-8") as f:
+        f.write(held.replace('"torus:4x4"', '"torus:2x8"'))
+    done = tool("view", tree, "-o", os.devnull, status=2)
+    check("plan: another network than it was made for", "give it with --topo" in done.stderr, done.stderr)
     for words, status, sentence in (
         (["view", plan], 2, "-o FILE is needed"),
         (["view", plan, "--topo", "star:5", "-o", os.devnull], 2, "4 ranks"),

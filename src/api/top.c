@@ -1,0 +1,65 @@
+/* top.c - the counters of running jobs (base/board.h) as the tool reads them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/board.h"
+
+struct tutti_top {
+    size_t n;
+    struct tt_board **board;
+};
+
+tutti_status tutti_top_read(struct tutti_top **ret, struct tutti_error *err)
+{
+    tutti_status st = api_given(err, "ret", ret);
+    struct tutti_top *top = st ? NULL : tt_zalloc(1, sizeof *top);
+    if (!st && !top)
+        st = tt_fail_memory(err, "counters");
+    if (!st)
+        st = tt_board_list(&top->board, &top->n, err);
+    if (st)
+        free(top);
+    else
+        *ret = top;
+    return st;
+}
+
+void tutti_top_free(struct tutti_top *top)
+{
+    if (!top)
+        return;
+    for (size_t i = 0; i < top->n; i++)
+        free(top->board[i]);
+    free(top->board);
+    free(top);
+}
+
+bool tutti_top_rank(const struct tutti_top *top, size_t i, struct tutti_top_rank *ret)
+{
+    api_must("top", top, "ret", ret);
+    if (i >= top->n)
+        return false;
+    const struct tt_board *b = top->board[i];
+    *ret = (struct tutti_top_rank){.rank = b->rank,
+                                   .ranks = b->ranks,
+                                   .pid = b->pid,
+                                   .host = b->host,
+                                   .job = b->job,
+                                   .opened_ns = b->opened_ns,
+                                   .calls = b->calls,
+                                   .call_bytes = b->call_bytes,
+                                   .call_ns = b->call_ns,
+                                   .waits = b->waits,
+                                   .wait_ns = b->wait_ns,
+                                   .sent_bytes = b->sent_bytes,
+                                   .received_bytes = b->received_bytes,
+                                   .idle_ns = b->idle_ns};
+    return true;
+}
+
+uint64_t tutti_top_idle_for(const struct tutti_top *top, size_t i, uint32_t peer)
+{
+    api_must("top", top);
+    return i < top->n && peer < top->board[i]->ranks ? top->board[i]->idle_for[peer] : 0;
+}
