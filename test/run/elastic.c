@@ -1,4 +1,4 @@
-/* elastic.c - a job whose members come and go: elastic STEPS [COUNT [PAUSE_US]].
+/* elastic.c - a job whose members come and go: elastic STEPS [COUNT [PAUSE_US [EVERY]]].
  *
  * "Training" whose every step can be repeated by one process: parameters move by the mean of
  * gradients that depend on step, rank and number of ranks only. A step that fails is repeated by
@@ -8,7 +8,7 @@
  * TUTTI_REPRODUCIBLE=1). Prints, a line each:
  *
  *     CHANGE number size time      the first step after a change is done (monotonic clock, ns)
- *     STEP step                    every hundredth step
+ *     STEP step time               every hundredth step
  *     OUT status text              this process is no member any more, or never was
  *     END step hash size changes   all steps are done, and the replay is equal
  *     BAD what                     something is wrong
@@ -28,9 +28,8 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-enum { ADMIT_EVERY = 4 };
-
 static size_t count = 1000;
+static uint64_t every = 4; /* steps between two admissions; 0: none */
 static uint64_t limit, steps = 1000, step; /* limit: of steps at first */
 static float *params, *grad;
 static uint32_t *sizes; /* of each step done */
@@ -159,7 +158,7 @@ static tutti_status one_step(struct tutti_comm *c)
     for (size_t i = 0; i < count; i++)
         grad[i] = value(step, rank, size, i);
     const char *stop = getenv("ELASTIC_STOP");
-    grad[count] = stop && step % ADMIT_EVERY == 0 && access(stop, F_OK) == 0;
+    grad[count] = stop && step % 4 == 0 && access(stop, F_OK) == 0;
     tutti_status st = tutti_allreduce(c, grad, grad, count + 1, TUTTI_F32, TUTTI_SUM);
     if (st)
         return st;
@@ -179,6 +178,7 @@ int main(int argc, char **argv)
     uint32_t seen = 0;
     steps = argc > 1 ? (uint64_t)atoll(argv[1]) : steps;
     count = argc > 2 ? (size_t)atoll(argv[2]) : count;
+    every = argc > 4 ? (uint64_t)atoll(argv[4]) : every;
     params = calloc(count, sizeof *params);
     grad = calloc(count + 1, sizeof *grad);
     limit = steps;
@@ -203,12 +203,12 @@ int main(int argc, char **argv)
             fflush(stdout);
         }
         if (step % 100 == 0) {
-            printf("STEP %" PRIu64 "\n", step);
+            printf("STEP %" PRIu64 " %" PRIu64 "\n", step, now_ns());
             fflush(stdout);
         }
         if (done)
             break;
-        if (step % ADMIT_EVERY == 0)
+        if (every && step % every == 0)
             settle(&c, tutti_comm_admit);
         if (pause)
             usleep(pause);
