@@ -20,6 +20,9 @@ import browser  # noqa: E402
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>"
 LIMIT = 1500000
+# sections whose table is wider than the place it has
+CUT = ("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+       ".map(e => e.closest('section').getAttribute('aria-label'))")
 failures = []
 
 
@@ -283,6 +286,7 @@ def check_run_page(path):
         check("browser: p selects the call before", p.run("tutti.view.call.seq") <= before)
         p.run("new Promise(requestAnimationFrame)")
         check("browser: the chosen call is described", "entered last" in p.run("document.querySelector('.panel p').textContent"))
+        check("browser: no table of the run's page is cut off", not p.run(CUT), p.run(CUT))
         check("browser: no errors on the run's page", not p.errors, p.errors)
 
 
@@ -322,6 +326,7 @@ def check_browser(hostile):
         nameless = "[...document.querySelectorAll('button,select,input,canvas')].filter(e => !e.getAttribute('aria-label')).length"
         p.run("new Promise(requestAnimationFrame)")
         check("browser: everything has a name for screen readers", p.run(nameless) == 0, p.run(nameless))
+        check("browser: no table is cut off", not p.run(CUT), p.run(CUT))
         check("browser: a pause is announced", p.run("document.getElementById('live').textContent") != "")
         check("browser: no errors", not p.errors, p.errors)
     with browser.Page("file://" + hostile) as p:

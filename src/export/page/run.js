@@ -159,7 +159,7 @@ function showRun(doc, main) {
       return [p.coll, Text.bytes(p.bytes), p.algo, "" + mine.length, Text.us(t), simulated ? Text.us(simulated) : "\u2013", simulated ? (t / simulated).toFixed(2) : "\u2013",
         Text.us(Run.median(mine.map(c => c.last - c.start)))];
     }).filter(x => x);
-    return make("section", {class: "panel", "aria-label": "Calls by plan"}, make("h2", {}, "Calls, measured and simulated"),
+    return make("section", {class: "panel wide", "aria-label": "Calls by plan"}, make("h2", {}, "Calls, measured and simulated"),
       make("p", {class: "soft"}, "Median time from the last entry to the last exit, beside the simulation of the same plan; how far apart the ranks entered."),
       make("div", {class: "scroll"}, table(["collective", "size", "algorithm", "calls", "measured", "simulated", "ratio", "entered apart"], body)));
   }

@@ -187,7 +187,7 @@ function showSchedules(doc, main) {
     p.hold = make("canvas", {class: "hold", role: "img"});
     p.holdText = make("p", {class: "soft"});
     p.opsText = make("p", {class: "soft"});
-    const rank = make("section", {class: "panel", "aria-label": "What a rank does"}, make("h2", {}, "What rank ", p.rank, " does in ", p.plan), p.opsText, p.ops);
+    const rank = make("section", {class: "panel wide", "aria-label": "What a rank does"}, make("h2", {}, "What rank ", p.rank, " does in ", p.plan), p.opsText, p.ops);
     const hold = make("section", {class: "panel", "aria-label": "Who holds what"}, make("h2", {}, "Who holds what"), p.holdText, p.hold, holdLegend());
     p.root = make("div", {class: "details"}, rank, hold, boundPanel());
     if (plans.every(q => q.folded)) rank.hidden = hold.hidden = true;
