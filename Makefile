@@ -143,6 +143,8 @@ bench-simgrid:
 	@tools/setup build test
 	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) --target simgrid_transfers simgrid_replay bench_measure -- --no-print-directory
 	@bench/simgrid build-check
+	@bench/simgrid_random build-check --seed $(SEED) --count 100
+	@bench/simgrid_random build-check --seed $(SEED) --count 100 --short
 
 PEERS ?= # options of bench/peers, e.g. --quick
 bench-peers: build

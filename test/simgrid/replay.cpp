@@ -16,6 +16,7 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <simgrid/s4u.hpp>
 #include <string>
 #include <vector>
@@ -123,8 +124,11 @@ static void make_platform(unsigned ranks)
             links[d].half && d % 2
                 ? made.back()
                 : zone->create_link("link-" + std::to_string(d), links[d].bytes_per_s)->set_latency(links[d].latency_ps * 1e-12)->seal());
+    std::set<std::pair<unsigned, unsigned>> joined; /* channels of the same two ranks share a route */
     for (auto const &c : conns) {
         std::vector<sg4::LinkInRoute> route;
+        if (!joined.emplace(c.src, c.dst).second)
+            continue;
         for (unsigned l : c.links)
             route.emplace_back(made[l]);
         auto *from = sg4::Host::by_name("rank-" + std::to_string(c.src))->get_netpoint();

@@ -1,6 +1,6 @@
 /* transfers.c - a schedule as a list of transfers that another simulator can replay, and our own answer for it.
  *
- *     transfers SPEC ALGO BYTES [FILE]
+ *     transfers TOPOLOGY ALGO BYTES [FILE]      a spec or a file
  *
  * Prints one line: time in us (level flow, sharing rtt), max_link_contention, switches, messages, processor seconds of the simulation. FILE
  * gets the transfers as lines of numbers, everything numbered from 0:
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         fputs("usage: transfers SPEC ALGO BYTES [FILE]\n", stderr);
         return 2;
     }
-    if (tt_topo_parse(argv[1], &t, &err))
+    if (tt_topo_open(argv[1], &t, &err))
         die(argv[1], &err);
     uint64_t count = strtoull(argv[3], NULL, 10) / 4;
     struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
