@@ -529,8 +529,8 @@ void tt_boot_porter_serve(struct tt_boot *b)
 
     if (!p)
         return;
-    struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA);
     pthread_mutex_lock(&p->lock);
+    struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA); /* newcomers may be let in meanwhile */
     note_events(b);
     serve_gate(b);
     tt_boot_guests_serve(b, p->epoll);

@@ -216,7 +216,7 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
     bool blocks = op->count == UINT64_MAX; /* of any length */
     /* Small calls usually end at the first look, which needs no description. */
     bool moved = tt_comm_ask(c, work) == TUTTI_IN_PROGRESS && tt_exec_engine_progress(c->engine);
-    if (tt_comm_ask(c, work) == TUTTI_OK)
+    if (!tt_comm_ask(c, work))
         return TUTTI_OK;
     tt_comm_waiting_call(c, blocks ? 0 : op->count * tt_sched_dtype_bytes(op->dtype), &w);
     w.message = work->letter;
