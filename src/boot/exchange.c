@@ -8,6 +8,8 @@
  * gives up at the earliest deadline of the ranks that have entered, and tells all ranks why; the
  * others wait a moment longer than their deadline for that reason. After a failure the streams are
  * out of step, so the object refuses further exchanges. */
+#include <assert.h>
+
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -64,6 +66,7 @@ static tutti_status check_give(struct gathering *g, uint32_t r, struct tutti_err
                        (unsigned long long)f->length, g->bytes);
     if (limit < g->deadline_ns)
         g->deadline_ns = limit;
+    assert(g->missing[r] && g->left > 0);
     g->missing[r] = false;
     g->left--;
     return TUTTI_OK;

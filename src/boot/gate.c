@@ -14,6 +14,8 @@
  * addresses of no rank are closed as soon as they are accepted.
  *
  * `pending` is ordered by age, oldest first: deadlines are checked from its front. */
+#include <assert.h>
+
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -114,6 +116,7 @@ static void serve_one(struct tt_gate *g, struct tt_shake *s, struct tt_arrival *
     if (end == TT_SHAKE_MORE)
         return;
     if (end == TT_SHAKE_DONE || end == TT_SHAKE_KEY) {
+        assert(*n < TT_GATE_TURN);
         struct tt_arrival *a = &ret[(*n)++];
         *a = (struct tt_arrival){.fd = -1,
                                  .rank = s->peer.from,
@@ -158,6 +161,7 @@ static uint32_t crowd(const struct tt_gate *g)
     struct {
         uint32_t addr, n;
     } count[COUNTS] = {{0}};
+    assert(g->n <= TT_UNPROVED_MAX);
     uint32_t most = 0, ret = 0;
 
     for (size_t i = 0; i < g->n; i++) {
@@ -250,6 +254,7 @@ static void gate_enter(struct tt_gate *g, int fd, uint32_t from_be)
     tt_boot_shake_accept(s, fd);
     s->from_be = from_be;
     tt_boot_net_watch(g->epoll, fd, POLLIN, s);
+    assert(g->n < TT_UNPROVED_MAX && (!g->n || g->pending[g->n - 1]->since_ns <= s->since_ns));
     g->pending[g->n++] = s;
 }
 

@@ -14,6 +14,8 @@
  * not announce.
  *
  * Reading and writing use separate state; each direction belongs to one thread at a time. */
+#include <assert.h>
+
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -103,6 +105,7 @@ static void put_next(struct tt_line_parts *s, const uint8_t *buf, size_t n)
 {
     uint8_t length[LENGTH];
 
+    assert(n > 0 && !s->out_len);
     n = n < RECORD_MAX ? n : RECORD_MAX;
     for (size_t i = 0; i < LENGTH; i++)
         length[i] = (uint8_t)(n >> (8 * i));
@@ -110,6 +113,7 @@ static void put_next(struct tt_line_parts *s, const uint8_t *buf, size_t n)
     line_put(&s->tx, buf, n, s->out + LENGTH + s->tag);
     s->out_bytes = n;
     s->out_len = LENGTH + n + 2 * s->tag;
+    assert(s->out_len <= sizeof s->out);
     s->out_sent = 0;
 }
 
@@ -146,6 +150,7 @@ static enum tt_net take_next(const struct tt_boot_line *l)
 {
     struct tt_line_parts *s = l->state;
     size_t n = s->body ? s->body : LENGTH;
+    assert(n + s->tag <= sizeof s->in && s->in_at == s->in_len);
     enum tt_net went = tt_boot_net_fill(l->fd, s->in, n + s->tag, &s->in_got);
 
     if (went != TT_NET_OK)
@@ -172,6 +177,7 @@ enum tt_net tt_boot_line_read(const struct tt_boot_line *l, void *buf, size_t wa
     /* Invariant: [in_at, in_len) are bytes of the current record that no read has taken yet. */
     while (*got < want && went == TT_NET_OK) {
         size_t have = s->in_len - s->in_at, n = have < want - *got ? have : want - *got;
+        assert(s->in_at <= s->in_len && s->in_len <= RECORD_MAX);
         memcpy((uint8_t *)buf + *got, s->in + s->in_at, n);
         s->in_at += n;
         *got += n;

@@ -8,6 +8,8 @@
  * a second job on this port) is told why and dismissed, and the meeting goes on. When all seats are
  * taken, versions and settings are compared; a difference is told to all ranks. At the earliest
  * deadline of the ranks present, all of them are told who is missing. */
+#include <assert.h>
+
 #include "base/blame.h"
 #include "boot/boot_int.h"
 
@@ -81,6 +83,7 @@ static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_boot_
         tt_str_free(&s);
         return tt_fail_memory(err, "settings");
     }
+    assert(rank < m->b->config.size && !m->settings[rank] && m->joined < m->b->config.size);
     m->settings[rank] = s.s;
     m->net_ids[rank] = j->net_id;
     m->b->peers[rank] = j->peer;
@@ -207,6 +210,7 @@ static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds,
 static void dismiss_oldest(struct meeting *m)
 {
     struct guest **list = m->guests.data;
+    assert(m->guests.len > 0);
     size_t oldest = 0;
 
     for (size_t i = 1; i < m->guests.len; i++)
@@ -348,6 +352,7 @@ static uint64_t meet_prepare(struct meeting *m)
     struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
     uint64_t wake = tt_boot_gate_wake(&m->gate);
 
+    assert(m->guests.len <= GUESTS_MAX && m->joined <= m->b->config.size);
     m->fds[0] = (struct pollfd){.fd = m->gate.epoll, .events = POLLIN};
     m->fds[1] = (struct pollfd){.fd = m->local, .events = POLLIN};
     for (size_t i = 0; i < m->guests.len; i++) {

@@ -93,6 +93,8 @@ static void visit_free(struct visit *v)
 /* Appends a link or a failure, and wakes the taker. */
 static void porter_enqueue(struct tt_desk *d, struct visit *v, enum pair_state state)
 {
+    assert(!*d->ready_end && v->link.peer < d->boot->config.size);
+    assert((state == READY) == (v->link.fd >= 0));
     v->next = NULL;
     *d->ready_end = v;
     d->ready_end = &v->next;
@@ -162,6 +164,7 @@ void tt_boot_desk_forget(struct tt_desk *d, uint32_t peer)
     struct tt_porter *p = d->boot->porter;
 
     pthread_mutex_lock(&p->lock);
+    assert(peer < d->boot->config.size);
     if (d->states[peer] == TAKEN)
         d->states[peer] = NONE;
     pthread_mutex_unlock(&p->lock);
@@ -211,6 +214,7 @@ static bool porter_hopeless(const struct tt_desk *desk, const struct visit *v,
 
 static void finish_dial(struct tt_desk *d, struct visit *v)
 {
+    assert(v->dial.state == TT_DIAL_DONE && v->dial.shake.fd >= 0);
     v->link.keys = v->dial.shake.keys;
     v->link.fd = v->dial.shake.fd;
     v->dial.shake.fd = -1;
@@ -245,6 +249,7 @@ static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
 static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
 {
     const struct tt_boot *b = d->boot;
+    assert(peer < b->config.size);
     struct visit *v = tt_zalloc(1, sizeof *v);
 
     if (!v)
@@ -323,6 +328,7 @@ static bool admissible(struct tt_desk *d, uint32_t peer)
 /* The connection becomes the link of its pair. */
 static void stand(struct tt_desk *d, struct visit *v, int fd, const struct tt_seal_keys *keys)
 {
+    assert(fd >= 0 && v->dial.state != TT_DIAL_DONE);
     v->link.fd = fd;
     v->link.keys = *keys;
     tt_boot_net_hand_out(fd);
@@ -622,6 +628,7 @@ int tt_boot_porter_yield(struct tt_boot *b)
     int listener = b->listener;
 
     pthread_mutex_lock(&p->lock);
+    assert(listener >= 0);
     tt_boot_net_unwatch(p->epoll, p->gate.epoll);
     tt_boot_net_unwatch(p->gate.epoll, listener);
     tt_boot_gate_close(&p->gate);

@@ -222,6 +222,7 @@ size_t tt_boot_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL
 {
     size_t len = strnlen(e->text, sizeof e->text - 1);
 
+    assert(e->status < 0 && 4 + len <= TT_REFUSAL_MAX);
     wire_put(out, (uint32_t)e->status, 4);
     memcpy(out + 4, e->text, len);
     return 4 + len;

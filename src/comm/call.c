@@ -9,6 +9,7 @@
  *
  * A request changes only under the communicator's lock. After its end it keeps its status until the
  * next start. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,7 @@ static tutti_status call_settle(struct tt_request *r, tutti_status st)
 {
     if (st == TUTTI_IN_PROGRESS)
         return st;
+    assert(r->started && atomic_load(&r->comm->started) > 0);
     r->last = st;
     r->started = false;
     atomic_fetch_sub(&r->comm->started, 1);

@@ -2,6 +2,7 @@
 #ifndef TT_COMM_INT_H
 #define TT_COMM_INT_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -241,7 +242,12 @@ struct tt_comm {
     struct tt_vec passed; /* keys of the plans that were proved and written */
 };
 
-/* shared.c: the lock. Unlocking wakes the threads for which something was finished. */
+/* shared.c: the lock. Unlocking wakes the threads for which something was finished. locked, for
+ * assertions: some thread holds it. */
+static inline bool tt_comm_locked(struct tt_comm *c)
+{
+    return pthread_mutex_trylock(&c->shared->lock) == EBUSY;
+}
 struct tt_shared *tt_comm_shared_make(void);   /* for one communicator; NULL: no memory */
 void tt_comm_shared_free(struct tt_shared *s); /* accepts NULL */
 /* For a call on c; waits while another call is in progress. */

@@ -214,8 +214,8 @@ tutti_status tt_comm_flows(struct tt_comm *c, const struct tt_flow_set *set, uin
 
 void tt_comm_place(const struct tt_comm *c, uint32_t rank, struct tt_comm_place *ret)
 {
-    const struct tt_boot_peer *peer = &tt_boot_peers(c->world->boot)[c->members[rank]];
     assert(rank < c->size);
+    const struct tt_boot_peer *peer = &tt_boot_peers(c->world->boot)[c->members[rank]];
     *ret = (struct tt_comm_place){.host_id = tt_comm_apart(&c->config) ? rank : peer->host_id,
                                   .host = peer->host};
 }

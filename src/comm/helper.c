@@ -7,6 +7,7 @@
  * something.
  *
  * The helper decides nothing: a failure stays in the engine for the next test or wait. */
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -81,6 +82,7 @@ static void discard(struct tt_helper *h)
  * The release store pairs with the acquire load in tt_comm_request_join. The lock is held. */
 static void helper_make(struct tt_comm *c)
 {
+    assert(!c->helper);
     struct tt_helper *h = tt_zalloc(1, sizeof *h);
     if (!h)
         return;

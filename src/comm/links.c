@@ -5,6 +5,7 @@
  * and what the watch understands: a peer that is gone or unreachable ends like one whose connection
  * broke, and its calls request a verdict as usual. A rank that is out of descriptors is the only
  * one that knows, and tells all. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ struct links {
 static bool links_want(void *ctx, uint32_t peer)
 {
     struct links *l = ctx;
+    assert(l->group_of[l->members[peer]] == peer);
     return !tt_boot_desk_want(l->desk, l->members[peer], NULL);
 }
 
@@ -79,6 +81,7 @@ tutti_status tt_comm_links_open(const struct tt_wire_config *c, const struct tt_
     *l = (struct links){.world = c->world, .members = c->members, .group_of = group_of};
     for (uint32_t r = 0; r < world; r++)
         group_of[r] = UINT32_MAX;
+    assert(w->nlocal <= c->n);
     for (uint32_t r = 0; r < c->n; r++)
         group_of[c->members[r]] = r;
     /* Ranks of this host are reached through shared memory. */

@@ -1,6 +1,7 @@
 /* message.c - messages between two ranks: letters of the communicator's context (exec/letter.c),
  * outside the order of its requests. A blocking call starts a letter and waits for it; a request
  * keeps one. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "comm/comm_int.h"
@@ -68,6 +69,7 @@ static tutti_status message_prepare(struct tt_comm *c, const struct tt_message *
 tutti_status tt_comm_message_begin(struct tt_comm *c, struct tt_letter *l, struct tt_op_desc *op)
 {
     struct tutti_error err;
+    assert(l->kind < TUTTI_DTYPE_COUNT);
     *op = (struct tt_op_desc){.comm = c->tag,
                               .seq = ++c->messages,
                               .dtype = (uint8_t)l->kind,

@@ -18,6 +18,7 @@
  *
  * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the
  * calls before it, which are the same on all ranks, and on nothing that a rank may drop. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,7 @@ static bool is_for(const struct tt_agreed *a, const struct tt_problem *p, const 
 static struct tt_agreed **slot_of(const struct tt_plans *t, const struct tt_problem *p,
                                   const char *asked)
 {
+    assert(t->n < t->cap && (t->cap & (t->cap - 1)) == 0);
     size_t i = (size_t)key_hash(p, asked) & (t->cap - 1);
     while (t->slots[i] && !is_for(t->slots[i], p, asked))
         i = (i + 1) & (t->cap - 1);
@@ -198,6 +200,7 @@ static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **re
         size_t bytes = tt_sched_packed_bytes(s, r);
         most = bytes > most ? bytes : most;
     }
+    assert(most > 0 && s->nslices == s->shape.ranks);
     char *all = tt_zalloc(s->nslices, most);
     if (!all)
         return tt_fail_memory(err, "slices");
@@ -384,6 +387,7 @@ tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_ask *ask,
             agreed_free(a);
             return st;
         }
+        assert(!*slot);
         *slot = a;
         c->plans->n++;
         tt_comm_tell_plan(c, a);

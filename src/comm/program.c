@@ -5,6 +5,7 @@
  *
  * The table holds programs that a request holds, and up to TT_PROGRAMS others, of which the least
  * recently used is replaced. The lock is held, except in tt_comm_predict, which takes it. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +159,7 @@ static tutti_status program_compile(struct tt_comm *c, const struct tt_call *cal
 
 void tt_comm_call_reduction(const struct tt_call *call, struct tt_op_desc *op)
 {
-    _Static_assert((int)TT_WATCH_USEROP == (int)TT_USEROP_NAME, "verdicts hold the whole name");
+    static_assert((int)TT_WATCH_USEROP == (int)TT_USEROP_NAME, "verdicts hold the whole name");
     op->redop = (uint8_t)redop_of(call);
     if (call->user)
         memcpy(op->user, call->user->name, sizeof op->user);
@@ -313,6 +314,7 @@ static tutti_status find_slot(struct tt_comm *c, size_t *ret, struct tutti_error
         best = c->nkept;
         c->nkept += TT_PROGRAMS;
     }
+    assert(best < c->nkept);
     *ret = best;
     return TUTTI_OK;
 }
@@ -347,6 +349,7 @@ static tutti_status program_add(struct tt_comm *c, const struct tt_call *call, s
         tt_comm_kept_free(k);
         return st;
     }
+    assert(!c->kept[*ret] || (!c->kept[*ret]->holders && !c->kept[*ret]->running));
     tt_comm_kept_free(c->kept[*ret]);
     c->kept[*ret] = k;
     return TUTTI_OK;
@@ -359,6 +362,7 @@ tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, stru
     tutti_status st = i < c->nkept ? TUTTI_OK : program_add(c, call, &i, err);
     if (st)
         return st;
+    assert(!c->kept[i]->running && c->kept[i]->program);
     c->recent = i;
     c->kept[i]->used = ++c->clock;
     *ret = c->kept[i];

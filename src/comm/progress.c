@@ -68,6 +68,7 @@ void tt_comm_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_wai
     ret->looks = ret->yield ? (much ? MUCH_YIELDS : YIELDS) : (much ? MUCH_SPINS : SPINS);
     ret->wait_ns = c->idle ? IDLE_WAIT : TT_GLANCE_NS;
     describe_naps(c, ret);
+    assert(c->shared->users > 0);
     ret->beside = c->shared->users > 1;
     if (ret->beside && !fd)
         ret->awake_ns = ret->yield ? CALL_AWAKE_OVER : CALL_AWAKE;
@@ -193,6 +194,7 @@ static bool nothing_new(struct tt_comm *c, const struct tt_waiting *w)
  * after this rank has announced that it sleeps, so it polls once more after the announcement. */
 static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
 {
+    assert(c->wire.direct && atomic_load(&c->shared->dozing));
     atomic_store(&w->sleep, TT_AT_DOOR);
     uint32_t ticket = tt_direct_doze_begin(c->wire.direct);
     bool awake = tt_comm_progress(c);
@@ -262,6 +264,7 @@ static void sleep_thread(struct tt_comm *c, struct tt_waiting *w)
  * this one. */
 static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
 {
+    assert(w->call && c->shared->users > 1);
     tt_comm_sleepers_tell(c);
     tt_comm_sleepers_add(c, w);
     w->bell = tt_comm_bell_take(c->shared);

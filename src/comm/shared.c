@@ -17,6 +17,7 @@
  * its last poll (`told`); a thread that has finished something publishes `told`, then checks for
  * sleepers. All four accesses are sequentially consistent, so at least one of the two sees the
  * other and no wake-up is lost. */
+#include <assert.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -40,6 +41,7 @@ void tt_comm_shared_free(struct tt_shared *s)
 {
     if (!s)
         return;
+    assert(s->nbells <= TT_BELLS && !s->sleepers && !s->joiners);
     while (s->nbells)
         tt_fd_close(s->bells[--s->nbells]);
     pthread_cond_destroy(&s->news);
@@ -116,6 +118,7 @@ void tt_comm_apart_begin(struct tt_comm *c, bool collective)
 void tt_comm_apart_end(struct tt_comm *c, bool collective)
 {
     tt_comm_enter(c);
+    assert(c->calling || !collective);
     c->calling = c->calling && !collective;
 }
 
@@ -134,6 +137,7 @@ void tt_comm_give_way(struct tt_comm *c, bool collective)
 
 void tt_comm_sleepers_add(struct tt_comm *c, struct tt_waiting *w)
 {
+    assert(tt_comm_locked(c));
     w->next = c->shared->sleepers;
     c->shared->sleepers = w;
 }
@@ -143,12 +147,14 @@ void tt_comm_sleepers_remove(struct tt_comm *c, struct tt_waiting *w)
     struct tt_waiting **at = &c->shared->sleepers;
     while (*at != w)
         at = &(*at)->next;
+    assert(tt_comm_locked(c));
     *at = w->next;
 }
 
 /* Bells are kept for reuse, because a call may sleep often. */
 int tt_comm_bell_take(struct tt_shared *s)
 {
+    assert(s->nbells <= TT_BELLS);
     return s->nbells ? s->bells[--s->nbells] : tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 

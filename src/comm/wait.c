@@ -7,6 +7,7 @@
  * At the deadline a wait asks the watch which rank is to blame and takes its answer, a second later
  * at the latest. After a verdict the communicator has failed: every later call returns the same
  * error at once. Calls and requests hold the lock here; tt_comm_refuse takes it. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static tutti_status wait_judged(struct tt_comm *c, const struct tt_verdict *v)
 {
     c->failed = true;
     tt_fail(&c->last, status_of(v), "%s", v->text);
+    assert(c->last.status < 0);
     tt_comm_tell_failure(c);
     tt_comm_tell_verdict(c, v);
     if (!c->closing)
@@ -175,6 +177,7 @@ tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct t
     tutti_status st = tt_comm_verdict(c);
     if (st)
         return st;
+    assert(!c->failed && s->program);
     s->seq = c->seq + 1;
     s->fingerprint = tt_mix64(s->fingerprint ^ tt_mix64(s->seq + ((uint64_t)op->why << 32)));
     st = tt_exec_context_start(c->context, s, &err);
@@ -190,6 +193,7 @@ tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct t
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call,
                            const struct tt_op_desc *op)
 {
+    assert(!k->running && k->program);
     struct tt_start s = {
         .program = k->program, .in = call->in, .out = call->out, .fingerprint = k->fingerprint};
     tutti_status st = tt_comm_start(c, &s, op);

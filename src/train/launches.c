@@ -48,6 +48,7 @@ static void launches_list(struct tt_trainer *t)
             t->buckets[x->l.bucket].reduce = n;
         t->buckets[x->l.bucket].last = n++;
     }
+    assert(n == p->nlaunches + (gate != TT_NO_LAUNCH));
     t->nlaunches = n;
 }
 

@@ -13,6 +13,7 @@
  * the last ones may be shorter or empty. Parameters lie as gradients do. The optimizer's state
  * lies likewise (in elements of its own size); when it is sharded it holds only the own blocks of
  * all buckets, one after the other. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +31,14 @@ static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
 {
     size_t block = round_up((b->elems + t->ranks - 1) / t->ranks, LINE / b->elem_bytes),
            left = b->elems;
+    assert(LINE % b->elem_bytes == 0);
     b->mine = 0;
     for (uint32_t r = 0; r < t->ranks; r++) {
         b->counts[r] = left < block ? left : block;
         b->mine += r < t->rank ? b->counts[r] : 0;
         left -= b->counts[r];
     }
+    assert(left == 0); /* the blocks cover the bucket */
 }
 
 /* Places the buckets, and the tensors that begin in them. */
@@ -48,6 +51,7 @@ static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
         b->dtype = t->tensors[p->first].v.dtype;
         b->elem_bytes = tt_sched_dtype_bytes(b->dtype);
         size_t state_each = tt_train_state_each(b->dtype);
+        assert(p->bytes % b->elem_bytes == 0 && (p->offset_bytes == 0 || p->first == p->last));
         b->elems = p->bytes / b->elem_bytes;
         b->counts = t->counts + (size_t)k * t->ranks;
         /* Only a bucket that begins with a tensor may be aligned: one that begins inside a tensor

@@ -6,6 +6,7 @@
  * Buckets are settled one after the other, so that the next arrives while one is updated; and only
  * as far as asked, so that a layer may begin with the first rows of its parameter before the last
  * have arrived. Callers settle on their own threads, one at a time, under settle_lock. */
+#include <assert.h>
 #include <string.h>
 
 #include "train/train_int.h"
@@ -17,6 +18,7 @@ size_t tt_train_bytes(const struct tt_tensor *x)
 
 uint32_t tt_train_parts(const struct tt_tensor *x)
 {
+    assert(x->first_bucket <= x->last_bucket);
     return x->last_bucket - x->first_bucket + 1;
 }
 
@@ -25,6 +27,7 @@ struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bu
 {
     size_t each = b->elem_bytes, end = b->at + b->elems * each, own_end = x->at + x->v.count * each;
     size_t from = b->at > x->at ? b->at - x->at : 0, to = (end < own_end ? end : own_end) - x->at;
+    assert(x->at <= end && from <= to && to <= x->v.count * each);
     return (struct tt_stretch){from / each, (to - from) / each};
 }
 
@@ -56,6 +59,7 @@ static void settle_deliver(struct tt_trainer *t, uint32_t i)
 static tutti_status settle_to(struct tt_trainer *t, uint32_t i, uint32_t bucket)
 {
     struct tt_tensor *x = &t->tensors[i];
+    assert(bucket <= x->last_bucket && x->next_bucket >= x->first_bucket);
     tutti_status st = t->gate == TT_NO_LAUNCH ? TUTTI_OK : tt_train_await(t, t->gate);
     /* Invariant: buckets before next_bucket are settled. After an error it
      * stays, so that nothing is updated twice. */

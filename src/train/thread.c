@@ -32,6 +32,7 @@ void tt_train_ring(struct tt_trainer *t)
 /* The gate's input: the squares of the own blocks, and which tensors this rank used. */
 static void fill_gate(struct tt_trainer *t)
 {
+    assert(t->nrunning == 0);
     t->gate_data[0] = t->options.clip_norm > 0 ? tt_train_squares(t) : 0;
     for (uint32_t i = 0; i < t->ntensors; i++)
         t->gate_data[1 + i] = t->tensors[i].used ? 1 : 0;
@@ -53,6 +54,7 @@ static void read_gate(struct tt_trainer *t)
     tt_train_clip(t, t->gate_data[0]);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         t->tensors[i].used = t->gate_data[1 + i] > 0;
+        assert(t->tensors[i].updates > 0);
         t->tensors[i].updates -= !t->tensors[i].used;
     }
 }
@@ -79,6 +81,7 @@ static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
 static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
+    assert(k == atomic_load(&t->head) && !atomic_load(&x->done));
     if (x->gate)
         fill_gate(t);
     if (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) && !t->buckets[x->l.bucket].updated)
@@ -87,6 +90,7 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
     tutti_status st = tt_comm_request_start(x->request);
     if (st)
         return st;
+    assert(t->nrunning < t->options.window && t->options.window <= TT_TRAIN_WINDOW_MAX);
     t->running[t->nrunning++] = k;
     atomic_store(&t->under_way, t->nrunning);
     atomic_store(&t->head, k + 1);
@@ -97,6 +101,7 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
 static void thread_finish(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
+    assert(!atomic_load(&x->done) && k < atomic_load(&t->head));
     atomic_store_explicit(&x->end_ns, tt_now_ns(), memory_order_relaxed);
     if (x->gate)
         read_gate(t);
@@ -257,6 +262,7 @@ static tutti_status sleep_on(struct tt_trainer *t, uint64_t since)
 tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
 {
     const struct tt_launch *x = &t->launches[launch];
+    assert(launch < t->nlaunches);
     /* Acquire pairs with the store in thread_finish: what the launch brought is visible. */
     if (atomic_load_explicit(&x->done, memory_order_acquire))
         return TUTTI_OK;
@@ -267,6 +273,7 @@ tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
     tutti_status st = TUTTI_OK;
     while (!st && !atomic_load(&x->done) && !atomic_load(&t->failed))
         st = sleep_on(t, since);
+    assert(t->waiters > 0);
     t->waiters--;
     if (atomic_load(&t->failed))
         st = t->error.status;

@@ -7,6 +7,7 @@
  *
  * Blocks are updated by the thread that also communicates: it polls the network between two pieces
  * of work, so that a long update does not stall other launches. */
+#include <assert.h>
 #include <string.h>
 
 #include "train/train_int.h"
@@ -39,6 +40,7 @@ static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t 
 {
     const struct tt_tensor *x = &t->tensors[i];
     size_t each = tt_sched_dtype_bytes(x->v.dtype);
+    assert(from + n <= x->v.count && x->v.group < t->ngroups);
     struct tt_optim o = {.kind = t->options.optimizer,
                          .g = &t->groups[x->v.group],
                          .scale = coefficient(t),
@@ -72,6 +74,7 @@ static uint32_t update_find(const struct tt_trainer *t, uint32_t i, size_t at)
     while (t->tensors[i].at + t->tensors[i].v.count * tt_sched_dtype_bytes(t->tensors[i].v.dtype) <=
            at)
         i++;
+    assert(i < t->ntensors && t->tensors[i].at <= at);
     return i;
 }
 
@@ -87,6 +90,7 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
         const struct tt_tensor *x = &t->tensors[i];
         size_t stop = x->at + x->v.count * each, n = ((stop < end ? stop : end) - at) / each;
         n = n < PIECE ? n : PIECE;
+        assert(n > 0 && at >= x->at);
         update_update(t, i, (at - x->at) / each, n, state);
         at += n * each;
         state += n * tt_train_state_each(b->dtype);
@@ -112,6 +116,7 @@ static double squares(tutti_dtype dtype, const char *data, size_t n)
 {
     const float *f = (const void *)data;
     const double *d = (const void *)data;
+    assert(tt_train_half(dtype) || dtype == TUTTI_F32 || dtype == TUTTI_F64);
     double sum = tt_train_half(dtype) ? half_squares(dtype, data, n) : 0;
     if (dtype == TUTTI_F32)
         for (size_t i = 0; i < n; i++)

@@ -106,6 +106,8 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->streams = d->stages + (size_t)TT_BOX_SETS * c->nlocal * d->stage_stride;
     d->stream_bytes = c->stream_bytes;
     d->stream_stride = stage_stride(c->stream_bytes);
+    assert(d->streams + d->stream_stride * c->nlocal ==
+           (char *)c->region + tt_direct_bytes(c->nlocal, c->stage_bytes, c->stream_bytes));
     d->doors = c->doors ? c->doors : &d->shared->rank[0].door;
     d->door_stride = c->doors ? sizeof(struct tt_door) : sizeof(struct tt_direct_rank);
     d->n = c->nlocal;

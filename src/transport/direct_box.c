@@ -56,6 +56,7 @@ struct tt_boxes {
 
 static struct tt_direct_lane *lane_of(const struct tt_direct *d, uint32_t set, uint32_t place)
 {
+    assert(set < TT_BOX_SETS && place < d->n);
     return &d->lanes[(size_t)set * d->n + place];
 }
 
@@ -150,6 +151,7 @@ static bool all_left(const struct tt_boxes *b)
 static void reclaim(struct tt_boxes *b)
 {
     struct tt_direct_lane *lane = lane_of(b->direct, b->set, b->direct->me);
+    assert(b->closed && b->direct->boxes[b->set] == b);
     atomic_store(&lane->box[0].seq, 0);
     atomic_store(&lane->box[1].seq, 0);
     b->direct->boxes[b->set] = NULL;
@@ -193,6 +195,7 @@ void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint6
     unsigned which = ++b->seq & 1;
     struct tt_direct_box *box = b->box[which][b->me];
 
+    assert(!b->closed);
     assert(bytes <= tt_direct_boxes_max(b->direct));
     b->staged = bytes > TT_DIRECT_TINY;
     b->fingerprint = fingerprint;
@@ -200,6 +203,7 @@ void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint6
         b->at = stage_next(b, bytes);
         b->end = b->at + bytes;
     }
+    assert(!b->staged || b->end <= b->direct->stage_room);
     void *to = b->staged ? b->stage[b->me] + b->at : (void *)box->data;
     if (bytes && in != to)
         memcpy(to, in, bytes);
@@ -225,6 +229,7 @@ static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
 tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all,
                                  struct tt_boxes_blame *ret_blame)
 {
+    assert(b->seq > 0 && !b->closed);
     for (uint32_t r = 0; r < b->n; r++) {
         const struct tt_direct_box *box = b->box[b->seq & 1][r];
         bool there = has_put(b, box);

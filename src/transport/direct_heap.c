@@ -64,6 +64,7 @@ static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_s
     size_t at = GRAIN, n = d->heap_spans.len, i = 0;
 
     while (i < n && spans[i].at - at < bytes) {
+        assert(spans[i].at >= at && spans[i].at % GRAIN == 0);
         at = spans[i].at + spans[i].bytes;
         i++;
     }
@@ -71,6 +72,7 @@ static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_s
     if (i == n && (at > size || size - at < bytes))
         return false;
     *ret = (struct tt_direct_span){.at = at, .bytes = bytes};
+    assert(at % GRAIN == 0 && bytes % GRAIN == 0);
     *ret_index = i;
     return true;
 }

@@ -3,6 +3,8 @@
 #ifndef TT_DIRECT_INT_H
 #define TT_DIRECT_INT_H
 
+#include <assert.h>
+
 #include "transport/direct.h"
 #include "transport/shm_region.h"
 #include "transport/shm_wait.h"
@@ -42,9 +44,9 @@ struct tt_direct_shared {
     struct tt_direct_rank rank[]; /* lanes and stages follow, set by set */
 };
 
-_Static_assert(sizeof(struct tt_direct_rank) / TT_LINE % 2 == 1, "see lease");
-_Static_assert(sizeof(struct tt_direct_lane) / TT_LINE % 2 == 1,
-               "ranks do not meet in one cache set");
+static_assert(sizeof(struct tt_direct_rank) / TT_LINE % 2 == 1, "see lease");
+static_assert(sizeof(struct tt_direct_lane) / TT_LINE % 2 == 1,
+              "ranks do not meet in one cache set");
 
 /* ---- private ---- */
 

@@ -10,6 +10,8 @@
  *
  * Receiving is passed through. The inner transport of a broken one stays open while data events of
  * it are still held by the caller (`lent`). */
+#include <assert.h>
+
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -71,6 +73,7 @@ static struct fate fate_of(const struct fault *f, uint64_t piece)
 
 static void fault_say(struct fault *f, struct tt_event ev)
 {
+    assert(f->told_tail - f->told_head < TOLD);
     f->told[f->told_tail++ % TOLD] = ev;
 }
 
@@ -150,6 +153,7 @@ static tutti_status fault_drop(struct fault *f, const struct held *p)
  * what the caller still holds. */
 static void break_all(struct fault *f)
 {
+    assert(!f->broken && f->inner);
     f->broken = true;
     f->told_head = f->told_tail;
     for (size_t i = 0; i < HELD; i++)

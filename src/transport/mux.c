@@ -11,6 +11,8 @@
  * used. A part that carries only this rank itself (self) can have news only after a call from here.
  *
  * Invariant: after a peer's CLOSED no event of that peer is delivered. */
+#include <assert.h>
+
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -38,6 +40,7 @@ struct mux {
 /* The part that carries a peer. */
 static struct part *part_of(struct mux *m, uint32_t peer)
 {
+    assert(peer < m->base.size && m->route[peer] < m->nparts);
     return &m->part[m->route[peer]];
 }
 
@@ -102,6 +105,7 @@ static size_t mux_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     for (uint32_t k = 0; k < m->nparts && n < max; k++) {
         struct part *p = &m->part[first + k < m->nparts ? first + k : first + k - m->nparts];
         size_t got = p->t->ops->poll(p->t, ev + n, max - n);
+        assert(got <= max - n);
         p->pending = got > 0;
         n += keep_routed(m, p, ev + n, got);
     }
@@ -146,6 +150,7 @@ static void mux_wait(struct tt_transport *base, uint64_t deadline_ns)
         struct part *only = m->part;
         while (m->remotes && !only->remote)
             only++;
+        assert(only < m->part + m->nparts);
         only->t->ops->wait(only->t, deadline_ns);
         return;
     }

@@ -10,6 +10,8 @@
  *     [given, tail)             queued
  *
  * Invariant: at most one piece is announced and not yet accepted, and it is the last one given. */
+#include <assert.h>
+
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -87,6 +89,7 @@ static tutti_status self_send(struct tt_transport *base, uint32_t peer, const st
         return TUTTI_ERR_ARG;
     if (t->tail - t->told == SLOTS)
         return TUTTI_IN_PROGRESS;
+    assert(t->given - t->told <= t->tail - t->told && t->tail - t->told < SLOTS);
     struct slot *s = self_at(t, t->tail++);
     s->state = QUEUED;
     s->tag = *tag;
@@ -118,6 +121,7 @@ static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32
     if (peer != base->rank || stream || !s || !self_total(iov, niov, s->bytes, &bytes) ||
         bytes != s->bytes)
         return TUTTI_ERR_ARG;
+    assert(t->given != t->told && s->state == WITH_RECEIVER);
     copy_list(iov, s->iov, bytes);
     s->state = ACCEPTED;
     return TUTTI_OK;
@@ -169,6 +173,7 @@ static size_t self_poll(struct tt_transport *base, struct tt_event *ev, size_t m
     n += tell_sent(t, ev + n, max - n);
     while (n < max && t->given != t->tail && !announced(t)) {
         struct slot *s = self_at(t, t->given++);
+        assert(s->state == QUEUED);
         s->state = WITH_RECEIVER;
         ev[n++] = self_event(t, s, s->bytes > TT_INLINE_MAX ? TT_EV_HEADER : TT_EV_DATA);
     }

@@ -83,6 +83,7 @@ static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct
         return TUTTI_ERR_ARG;
     if (l->in.ended)
         return TUTTI_ERR_IO;
+    assert(l->peer == peer && s->sent_tail - s->sent_head <= SENT_MAX);
     if (cookie && s->sent_tail - s->sent_head == SENT_MAX)
         return TUTTI_IN_PROGRESS;
     if (!tt_shm_ring_put(&l->out, tag, iov, niov, (uint32_t)bytes))
@@ -151,6 +152,7 @@ static size_t shm_poll(struct tt_transport *t, struct tt_event *ev, size_t max)
         uint32_t place = s->next + i;
         n += poll_link(&s->links[place < s->nlinks ? place : place - s->nlinks], ev + n, max - n);
     }
+    assert(n <= max && s->next <= s->nlinks);
     if (s->nlinks)
         s->next = (s->next + 1) % s->nlinks;
     if (n)
@@ -235,6 +237,7 @@ static const struct tt_transport_ops shm_ops = {
 /* The ring from local rank `from` to local rank `to`: both ends compute the same place. */
 static void *ring_memory(const struct tt_shm_config *c, uint32_t from, uint32_t to)
 {
+    assert(from != to && from < c->nlocal && to < c->nlocal);
     size_t number = (size_t)from * (c->nlocal - 1) + (to < from ? to : to - 1);
 
     return (char *)c->region + (size_t)c->nlocal * sizeof(struct tt_door) +

@@ -9,6 +9,8 @@
  * cannot shrink while it is mapped.
  *
  * Invariant: base is NULL exactly when nothing is mapped. */
+#include <assert.h>
+
 #include "transport/shm_region.h"
 
 #include <errno.h>
@@ -97,6 +99,7 @@ tutti_status tt_shm_region_describe(const struct tt_region *r, struct tt_region_
 {
     struct stat st;
 
+    assert(r->base && r->fd >= 0);
     if (fstat(r->fd, &st))
         return tt_fail(err, TUTTI_ERR_IO, "shared memory cannot be described: %s", strerror(errno));
     *ret = (struct tt_region_key){.bytes = r->bytes,

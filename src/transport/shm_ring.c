@@ -125,6 +125,7 @@ bool tt_shm_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const stru
     uint32_t skip = size > r->area - r->at || rewinds(r, size) ? r->area - r->at : 0;
     struct frame *first = frame_at(r, r->at), *f = skip ? frame_at(r, 0) : first;
 
+    assert(r->at % UNIT == 0 && r->at < r->area);
     assert(2 * size <= r->area && !r->closed);
     if (!shm_ring_fits(r, skip + size + UNIT)) {
         r->want = skip + size + UNIT;

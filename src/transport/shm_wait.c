@@ -10,6 +10,8 @@
  *
  * Invariant: a sleeper has set its bit on its door before it checked for the last time
  * (shm_wait.h). */
+#include <assert.h>
+
 #include "transport/shm_wait.h"
 
 #include <errno.h>
@@ -140,6 +142,7 @@ static bool wait_on(const struct tt_wait *w, uint64_t start_ns, uint64_t deadlin
 /* A wait that continues an earlier one polls once only: it has spun before. */
 bool tt_shm_wait_until(const struct tt_wait *w, uint64_t deadline_ns)
 {
+    assert(w->why != 0); /* a sleeper that asks for nothing is never woken */
     int looks = w->oversubscribed || *w->idle_since_ns ? 1 : LOOKS;
     bool ready = false;
 

@@ -19,6 +19,8 @@
  * lets them read what has arrived.
  *
  * Invariant: a socket stands in the to-do list at most once, so the list never overflows. */
+#include <assert.h>
+
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -44,6 +46,7 @@ void tt_tcp_todo(struct tt_tcp_sock *s)
     struct tt_tcp *t = s->t;
     if (s->listed)
         return;
+    assert(t->todo_len < t->stripes * t->base.size);
     uint32_t at = t->todo_head + t->todo_len++, places = t->stripes * t->base.size;
     t->todo[at < places ? at : at - places] = s;
     s->listed = true;
@@ -53,6 +56,7 @@ void tt_tcp_todo(struct tt_tcp_sock *s)
 static struct tt_tcp_sock *tcp_take(struct tt_tcp *t)
 {
     struct tt_tcp_sock *s = t->todo[t->todo_head];
+    assert(t->todo_len > 0 && s->listed);
     t->todo_head = t->todo_head + 1 < t->stripes * t->base.size ? t->todo_head + 1 : 0;
     t->todo_len--;
     s->listed = false;
@@ -87,6 +91,7 @@ static void note_end(struct tt_tcp_sock *s, int error)
 /* Held data events stay valid: the buffer is freed with the transport. */
 void tt_tcp_end(struct tt_tcp_sock *s, int error)
 {
+    assert(s->fd >= 0 && s->t->peer[s->peer].live > 0);
     tt_tcp_tx_drop(s);
     tt_fd_close(s->fd);
     s->fd = -1;
@@ -137,6 +142,7 @@ static void miss(struct tt_tcp *t, uint32_t peer, int error)
     struct tt_tcp_peer *p = &t->peer[peer];
     if (p->ending || p->sockets)
         return;
+    assert(!p->told);
     p->ending = p->missed = true;
     p->error = error;
     t->missed++;
@@ -165,6 +171,7 @@ static void take_links(struct tt_tcp *t)
 {
     struct tt_tcp_link l;
     while (t->source.take(t->source.ctx, &l)) {
+        assert(l.peer < t->base.size);
         const struct tt_tcp_peer *p = &t->peer[l.peer];
         bool fits = !p->sockets && !p->ending,
              stands = fits && l.fd >= 0 && !add_socket(t, &l, 0, NULL);
@@ -400,6 +407,7 @@ static tutti_status tcp_furnish(struct tt_tcp_sock *s, const struct tt_tcp_guard
 static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe,
                                struct tutti_error *err)
 {
+    assert(stripe < t->stripes && l->peer < t->base.size);
     struct tt_tcp_sock *s = tt_zalloc(1, sizeof *s);
     if (!s)
         return tt_fail_memory(err, "socket");
@@ -409,6 +417,7 @@ static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, ui
         free_socket(s);
         return status;
     }
+    assert(t->nsock < t->stripes * t->base.size && !t->at[(size_t)stripe * t->base.size + l->peer]);
     t->at[(size_t)stripe * t->base.size + l->peer] = s;
     t->sock[t->nsock++] = s;
     t->peer[l->peer].live++;

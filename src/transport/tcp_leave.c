@@ -11,6 +11,7 @@
  *
  * Threads: a transport belongs to its caller until tt_tcp_leave, then to the thread. `lock` guards
  * the list and `running`; the thread holds it during a pass. */
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ static _Atomic uint32_t generation;
 /* Both sides have ended, or the connection is broken. */
 static void hang_up(struct tt_tcp_sock *s)
 {
+    assert(s->fd >= 0);
     tt_tcp_tx_drop(s);
     tt_fd_close(s->fd);
     s->fd = -1;

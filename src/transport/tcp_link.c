@@ -12,6 +12,8 @@
  * A rank that is not scheduled for a while makes some of these rates too low, so the figure is the
  * median, weighted by bytes, from a histogram with eight steps per factor of two. Cost: two clock
  * readings per payload that did not come at once. */
+#include <assert.h>
+
 #include "transport/tcp.h"
 
 enum { LOW = 10, STEPS = 8 }; /* the histogram begins at 2^LOW bytes/s */
@@ -74,6 +76,7 @@ bool tt_tcp_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats 
         return false;
     while ((below += bytes[step]) * 2 < stats.bytes)
         step++;
+    assert(step < TT_LINK_STEPS);
     stats.rate = rate_of(step);
     *ret = stats;
     return true;

@@ -76,6 +76,7 @@ static void tcp_recv_event(const struct tt_tcp_sock *s, enum tt_event_kind kind,
 /* The payload is complete: padding follows, then a header. */
 static void next_frame(struct tt_rx *r)
 {
+    assert(r->state == TT_RX_BODY || r->state == TT_RX_FILLED);
     r->skip = tt_frame_padding(r->frame.bytes);
     r->large = r->frame.bytes > TT_INLINE_MAX;
     r->state = TT_RX_HEADER;
@@ -100,6 +101,7 @@ static bool parse_header(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
 
+    assert(r->state == TT_RX_HEADER && r->head <= r->tail);
     if (!skip_padding(r)) {
         tt_tcp_end(s, EBADMSG);
         return false;
@@ -154,6 +156,7 @@ static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
     }
     if (!has_body(s))
         return false;
+    assert((uintptr_t)(r->buf + r->head) % TT_FRAME_ALIGN == 0); /* transport.h promises it */
     tcp_recv_event(s, TT_EV_DATA, r->buf + r->head, ret);
     r->head += r->frame.bytes;
     r->held++;
@@ -231,8 +234,10 @@ static void read_ahead(struct tt_tcp_sock *s)
 /* Advances over the places by n bytes; the checksum follows the bytes while they are in cache. */
 void tt_tcp_rx_filled(struct tt_rx *r, size_t n)
 {
+    assert(n <= r->left);
     r->left -= (uint32_t)n;
     while (n > 0) {
+        assert(r->first < r->count);
         struct iovec *v = &r->into[r->first];
         if (r->checked)
             r->crc = tt_seal_crc32c(r->crc, v->iov_base, n < v->iov_len ? n : v->iov_len);
@@ -249,6 +254,7 @@ void tt_tcp_rx_filled(struct tt_rx *r, size_t n)
 void tt_tcp_rx_complete(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
+    assert(r->state == TT_RX_FILL && r->left == 0);
     if (r->checked && r->crc != r->frame.check) {
         tt_tcp_altered(s);
         return;
@@ -263,6 +269,7 @@ static void read_payload(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
     size_t room = free_end(r), peek = room < PEEK ? room : PEEK;
+    assert(r->state == TT_RX_FILL && r->first < r->count && r->count <= TT_IOV_MAX);
     r->into[r->count] = (struct iovec){r->buf + r->tail, peek};
     ssize_t got = readv(s->fd, r->into + r->first, r->count - r->first + (peek > 0));
     bool any = tcp_recv_judge(s, got, r->left + peek);
@@ -358,6 +365,7 @@ static void copy_out(struct tt_rx *r)
  * congruent to its stream position. */
 static void realign(struct tt_rx *r)
 {
+    assert(r->head == r->tail && r->left > 0);
     uint32_t base = r->held ? (r->tail + TT_FRAME_ALIGN - 1) / TT_FRAME_ALIGN * TT_FRAME_ALIGN : 0;
     r->head = r->tail = base + r->frame.bytes % TT_FRAME_ALIGN;
 }

@@ -30,7 +30,7 @@ enum {
     OUT_BYTES = 2 * SEALED_RECORD + SEALED_HEADER,
     IN_BYTES = 4 * SEALED_RECORD,
 };
-_Static_assert((int)TT_INLINE_MAX <= (int)TT_TCP_RECORD, "a small payload is one record");
+static_assert((int)TT_INLINE_MAX <= (int)TT_TCP_RECORD, "a small payload is one record");
 
 struct tt_tcp_seal {
     struct tt_seal tx, rx;
@@ -82,6 +82,7 @@ static void seal_bytes(struct tt_tcp_seal *e, struct tt_tx *q, uint32_t n, uint8
         }
         from = out;
     }
+    assert(n <= TT_TCP_RECORD && out + n + TT_SEAL_TAG <= e->out + OUT_BYTES);
     tt_seal_put(&e->tx, from, n, out);
     tt_tcp_tx_consume(q, n);
 }
@@ -98,6 +99,7 @@ static void seal_more(struct tt_tcp_seal *e, struct tt_tx *q)
                                                    : TT_TCP_RECORD;
         if (n + TT_SEAL_TAG > OUT_BYTES - e->out_tail)
             return;
+        assert(header || n <= e->out_left);
         if (header)
             e->out_left = tt_tcp_frame_bytes(q->iov[q->iov_head & (q->iovs - 1)].iov_base);
         else
@@ -118,6 +120,7 @@ ssize_t tt_tcp_seal_send(struct tt_tcp_sock *s, size_t *ret_want)
     ssize_t got = send(s->fd, e->out + e->out_head, *ret_want, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (got <= 0)
         return got;
+    assert((size_t)got <= *ret_want && s->tx.bytes >= e->out_plain);
     e->out_head += (uint32_t)got;
     if (e->out_head == e->out_tail) {
         s->tx.bytes -= e->out_plain;
@@ -172,6 +175,7 @@ static void open_to_buffer(struct tt_tcp_sock *s, uint32_t n)
     uint32_t padding = r->state == TT_RX_HEADER ? r->skip : 0;
     if (!n || r->tail - r->head >= padding + n || !tt_tcp_rx_make_room(r))
         return;
+    assert(r->tail + padding + n <= TT_RX_BUFFER + TT_FRAME_ALIGN);
     if (open_record(s, n, r->buf + r->tail + padding))
         r->tail += padding + n;
 }
@@ -180,6 +184,7 @@ static void open_to_buffer(struct tt_tcp_sock *s, uint32_t n)
 static void tcp_seal_scatter(struct tt_rx *r, const uint8_t *from, uint32_t n)
 {
     for (int i = r->first; n > 0; i++) {
+        assert(i < r->count);
         size_t part = r->into[i].iov_len < n ? r->into[i].iov_len : n;
         memcpy(r->into[i].iov_base, from, part);
         from += part;

@@ -14,6 +14,8 @@
  * Invariants: iov[iov_head .. iov_tail) are exactly the unsent bytes of pieces sent..tail; a piece
  * is sent when iov_head passes its iov_end. On a sealed socket bytes leave the ring when they are
  * sealed (tcp_seal.c), and pieces are sent when the sealed bytes are. */
+#include <assert.h>
+
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -57,6 +59,7 @@ static void tcp_send_push(struct tt_tx *q, const void *base, size_t len)
 {
     if (!len)
         return;
+    assert(q->iov_tail - q->iov_head < q->iovs);
     q->iov[q->iov_tail++ & (q->iovs - 1)] = (struct iovec){(void *)(uintptr_t)base, len};
 }
 
@@ -86,6 +89,7 @@ static void keep_copy(struct tt_tx *q, uint32_t first)
     for (uint32_t i = first; i != q->iov_tail; i++)
         n += q->iov[i & (q->iovs - 1)].iov_len;
     uint32_t at = copy_place(q, n);
+    assert(q->sent != q->tail && at + (uint32_t)n - q->copy_head <= COPY_BYTES);
     uint8_t *to = q->copy + (at & (COPY_BYTES - 1));
     for (uint32_t i = first; i != q->iov_tail; i++) {
         const struct iovec *v = &q->iov[i & (q->iovs - 1)];
@@ -104,6 +108,7 @@ static void keep_copy(struct tt_tx *q, uint32_t first)
 void tt_tcp_tx_consume(struct tt_tx *q, size_t n)
 {
     while (n > 0) {
+        assert(q->iov_head != q->iov_tail);
         struct iovec *v = &q->iov[q->iov_head & (q->iovs - 1)];
         if (n < v->iov_len) {
             v->iov_base = (uint8_t *)v->iov_base + n;
@@ -118,6 +123,7 @@ void tt_tcp_tx_consume(struct tt_tx *q, size_t n)
 /* The counters run freely, so they are compared by their difference. */
 void tt_tcp_tx_settle(struct tt_tx *q)
 {
+    assert(q->tail - q->told <= q->slots && q->sent - q->told <= q->tail - q->told);
     while (q->sent != q->tail) {
         const struct tt_tcp_slot *s = &q->slot[q->sent & (q->slots - 1)];
         if ((int32_t)(q->iov_head - s->iov_end) < 0)
@@ -174,6 +180,7 @@ static ssize_t send_plain(struct tt_tcp_sock *s, size_t *ret_want)
     struct msghdr m = {.msg_iov = q->iov + at, .msg_iovlen = n};
     ssize_t got = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (got > 0) {
+        assert(q->bytes >= (size_t)got && (size_t)got <= *ret_want);
         q->bytes -= (size_t)got;
         tt_tcp_tx_consume(q, (size_t)got);
         tt_tcp_tx_settle(q);
@@ -218,6 +225,7 @@ void tt_tcp_tx_flush(struct tt_tcp_sock *s)
 void tt_tcp_tx_drop(struct tt_tcp_sock *s)
 {
     struct tt_tx *q = &s->tx;
+    assert(!q->blocked || s->t->blocked > 0);
     q->tail = q->sent;
     q->iov_head = q->iov_tail;
     q->copy_head = q->copy_tail;
@@ -255,6 +263,7 @@ static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, s
 {
     struct tt_tcp_peer *p = &t->peer[peer];
     struct tt_tcp_sock *best = NULL;
+    assert(p->next < t->stripes);
     for (uint32_t k = 0; k < t->stripes; k++) {
         uint32_t stripe = p->next + k < t->stripes ? p->next + k : p->next + k - t->stripes;
         struct tt_tcp_sock *s = t->at[(size_t)stripe * t->base.size + peer];
@@ -273,6 +282,7 @@ static uint32_t tcp_send_enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag
                                  const struct iovec *iov, int niov, uint32_t bytes)
 {
     struct tt_tx *q = &s->tx;
+    assert(q->tail - q->told < q->slots && bytes <= TT_PIECE_MAX);
     struct tt_tcp_slot *slot = &q->slot[q->tail++ & (q->slots - 1)];
     struct tt_frame f = {.tag = *tag, .bytes = bytes, .number = q->number++};
     uint32_t padding = s->seal ? 0 : tt_frame_padding(bytes);

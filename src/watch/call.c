@@ -10,6 +10,8 @@
  *     it has not come within the timeout         quiet
  *
  * A rank that cannot reach enough others for a quorum waits until the deadline and fails. */
+#include <assert.h>
+
 #include "watch/call.h"
 
 #include <poll.h>
@@ -90,6 +92,7 @@ static bool beat(struct call *c, enum tt_roll_kind kind)
 static void drop(struct call *c, uint32_t q)
 {
     struct peer *p = &c->peers[q];
+    assert(q != c->me && p->linked);
     tt_boot_line_close(&p->line);
     p->linked = p->wanted = false;
     p->got = p->sent = p->out.len = 0;
@@ -119,6 +122,7 @@ static tutti_status want_links(struct call *c, struct tutti_error *err)
 static tutti_status take_link(struct call *c, struct tt_porter_link *l, struct tutti_error *err)
 {
     struct peer *p = &c->peers[l->peer];
+    assert(l->peer < c->n);
     p->wanted = false;
     p->retry_ns = tt_now_ns() + AGAIN_NS;
     if (l->fd >= 0) {

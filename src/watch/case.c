@@ -5,6 +5,8 @@
  *
  * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it sends it
  * to all. */
+#include <assert.h>
+
 #include "watch/watch_int.h"
 
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
@@ -20,6 +22,7 @@ void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
     struct tt_note n = {.type = TT_NOTE_VERDICT, .u.verdict = *v};
     if (atomic_load_explicit(&w->judged, memory_order_relaxed))
         return;
+    assert(tt_watch_locked(w) && v->culprit < w->size && v->blame < TT_BLAMES);
     w->verdict = *v;
     w->judged_ns = tt_now_ns();
     atomic_store_explicit(&w->judged, true, memory_order_release);
@@ -35,6 +38,7 @@ bool tt_watch_has_case(const struct tt_watch *w)
 
 void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_trouble *t)
 {
+    assert(tt_watch_locked(w) && (w->rank == 0 ? reporter < w->nseats : reporter == w->rank));
     if (w->rank == 0) {
         w->seats[reporter].trouble = *t;
         w->seats[reporter].troubled = true;
@@ -50,6 +54,7 @@ void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_t
 /* Rank 0 answers its own question at once; the others' answers arrive as notes. */
 void tt_watch_ask_all(struct tt_watch *w)
 {
+    assert(tt_watch_locked(w) && w->rank == 0 && w->reporter < w->size);
     w->asked_ns = tt_now_ns();
     struct tt_note n = {.type = TT_NOTE_ASK,
                         .u.answer = {.comm = w->trouble.op.comm, .seq = w->asked_seq}};
@@ -79,6 +84,7 @@ static bool root_is_silent(const struct tt_watch *w)
 void tt_watch_settle_alone(struct tt_watch *w)
 {
     struct tt_verdict v;
+    assert(tt_watch_locked(w));
     uint32_t r = w->rank ? 0 : w->trouble.peer;
     if (w->reporter != UINT32_MAX && r < w->nseats)
         tt_watch_read(w, r);

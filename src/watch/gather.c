@@ -9,6 +9,7 @@
  * rank that dies, stops or stays away while things are opened is named as everywhere else. There is
  * one at a time: a rank gives again only after it has got the last answer, so each line has at most
  * one parcel in each direction. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -31,6 +32,7 @@ struct gathering {
 bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p)
 {
     struct tt_seat *s = &w->seats[r];
+    assert(r < w->nseats);
     uint64_t n = p->total - p->at < TT_PIECE ? p->total - p->at : TT_PIECE;
     if (p->at == 0 &&
         (p->total > PARCEL_MAX || s->parcel.data || !(s->parcel.data = tt_alloc(p->total + 1, 1))))
@@ -46,6 +48,7 @@ bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece 
         return false;
     memcpy(s->parcel.data + p->at, p->data, n);
     s->parcel.got += n;
+    assert(s->parcel.got <= s->parcel.total);
     s->parcel.whole = s->parcel.got == s->parcel.total;
     if (s->parcel.whole)
         pthread_cond_broadcast(&w->changed);
@@ -54,6 +57,7 @@ bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece 
 
 static void consume(struct tt_seat *s)
 {
+    assert(s->parcel.whole && s->parcel.got == s->parcel.total);
     free(s->parcel.data);
     s->parcel.data = NULL;
     s->parcel.whole = false;
@@ -71,6 +75,7 @@ static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint3
     struct tt_verdict v;
     if (kind == TT_TROUBLE_UNABLE)
         snprintf(t.text, sizeof t.text, "out of memory");
+    assert(tt_watch_locked(g->w));
     pthread_mutex_unlock(&g->w->lock);
     tt_watch_report(g->w, &t);
     tt_watch_await(g->w, tt_now_ns() + VERDICT_NS, &v);
@@ -85,6 +90,7 @@ static bool doze(const struct gathering *g)
                          .tv_nsec = (long)(g->deadline_ns % 1000000000)};
     if (tt_now_ns() >= g->deadline_ns)
         return false;
+    assert(tt_watch_locked(g->w));
     pthread_cond_timedwait(&g->w->changed, &g->w->lock, &t);
     return true;
 }

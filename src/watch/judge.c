@@ -10,6 +10,7 @@
  *     rank 1 waits for 0, rank 0 waits for 3, rank 3 waits for nobody     ->  rank 3
  *     1 -> 0 -> 3 -> 2 -> 1: a ring of waiting ranks has no first one     ->  first report's
  * peer */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -32,6 +33,7 @@ say(const struct tt_watch *w, struct tt_verdict *v, enum tt_blame blame, uint32_
     const struct tt_op_desc *op, const char *fmt, ...)
 {
     va_list ap;
+    assert(culprit < w->size);
     *v = (struct tt_verdict){.blame = (uint32_t)blame,
                              .culprit = culprit,
                              .seq = op->seq,
@@ -194,6 +196,7 @@ static struct census count_calls(const struct tt_watch *w, uint32_t seq)
     }
     for (uint32_t r = 0; r < w->size; r++)
         agree += entered(w, r, seq) && same_call(entered(w, r, seq), entered(w, c.usual, seq));
+    assert(agree <= c.known && (c.known == 0 || c.usual < w->size));
     c.usual = 2 * agree > c.known ? c.usual : lowest;
     for (uint32_t r = w->size; r-- > 0;)
         if (entered(w, r, seq) && !same_call(entered(w, r, seq), entered(w, c.usual, seq)))
@@ -274,6 +277,7 @@ static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdi
         c.odd = c.usual;
         c.usual = other;
     }
+    assert(c.usual < w->size && c.odd < w->size && c.usual != c.odd);
     uint32_t r = c.odd;
     const struct tt_op_desc *op = entered(w, r, seq);
     if (op->why == TT_WHY_CLOSE) {
@@ -319,6 +323,7 @@ static void say_peer_differs(const struct tt_watch *w, struct tt_verdict *ret)
 static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more,
                             struct tt_verdict *ret)
 {
+    assert(r < w->nseats);
     const struct tt_seat *s = &w->seats[r];
     const struct tt_op_desc *last = &s->answer.last;
     struct tt_op_desc op = case_op(w);
@@ -373,6 +378,7 @@ static bool judge_not_entered(const struct tt_watch *w, struct tt_verdict *ret)
  * first peer is blamed. */
 static uint32_t end_of_chain(const struct tt_watch *w)
 {
+    assert(w->rank == 0);
     uint32_t first = peer_or(w, w->reporter), r = first;
     for (uint32_t steps = 0; steps < w->size; steps++) {
         const struct tt_seat *s = &w->seats[r];
@@ -512,6 +518,7 @@ static uint32_t last_known(const struct tt_watch *w, uint32_t rank, uint32_t com
 static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by,
                          const struct tt_op_desc *op, char ret_when[TT_WORDS])
 {
+    assert(by < w->size);
     uint32_t known = op->busy < TT_OP_SENDING ? last_known(w, rank, op->comm) : 0;
     char request[TT_WORDS], heard[48] = "";
     /* opening is faster than heartbeats: the rank may be well beyond, even in its first call */
@@ -533,6 +540,7 @@ static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by,
  * communicator; else what the last heartbeat said. */
 static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret_when[TT_WORDS])
 {
+    assert(rank < w->nseats);
     struct tt_op_desc op = w->seats[rank].doing;
     struct tt_answer mine =
         tt_watch_posts_answer(&w->posts, op.comm == TT_COMM_OPENING ? 0 : op.comm, 0);
@@ -561,6 +569,7 @@ static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret
  * cannot change it. */
 bool tt_watch_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
+    assert(w->rank == 0 && w->reporter < w->size);
     if (!final && !everybody_answered(w))
         return false;
     if (w->trouble.kind == TT_TROUBLE_CLOSED)

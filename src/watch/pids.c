@@ -10,6 +10,8 @@
  *
  * So every end is seen as long as one rank of the host lives, with two descriptors at most. What an
  * end means is not decided here: a rank that said farewell may end. */
+#include <assert.h>
+
 #include "watch/watch_int.h"
 
 #include <errno.h>
@@ -35,6 +37,7 @@ static bool is_local(const struct tt_pids *p, uint32_t rank)
 /* Begins to watch a rank. Without pidfds (before Linux 5.3, or forbidden) nothing is watched. */
 static void attend(struct tt_pids *p, uint32_t rank)
 {
+    assert(rank < p->size && rank != p->me && p->fds[rank] == NONE);
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = rank};
     int fd = tt_fd_own((int)syscall(SYS_pidfd_open, p->peers[rank].pid, 0));
 
@@ -121,6 +124,7 @@ bool tt_watch_pids_take(struct tt_pids *p, uint32_t *ret_rank)
     } else {
         return false;
     }
+    assert(rank < p->size && p->fds[rank] != NONE);
     p->fds[rank] = NONE;
     if (rank != 0)
         attend_next(p, rank);

@@ -12,12 +12,13 @@
  * A release store of a word keeps "odd" before it; an acquire load of a word keeps the second look
  * at the version after it. The reader retries if it met a writer. A writer that never ends would be
  * a stopped thread in a living process, so after READ_TRIES the reader takes what it has. */
+#include <assert.h>
 #include <sched.h>
 #include <string.h>
 
 #include "watch/watch_int.h"
 
-_Static_assert(sizeof(struct tt_op_desc) % 8 == 0, "descriptions are copied by words");
+static_assert(sizeof(struct tt_op_desc) % 8 == 0, "descriptions are copied by words");
 
 enum { READ_TRIES = 1000 };
 
@@ -159,6 +160,7 @@ struct tt_answer tt_watch_posts_answer(const struct tt_posts *p, uint32_t comm, 
 struct tt_op_desc tt_watch_posts_latest(const struct tt_posts *p)
 {
     const struct tt_post *post = &p->at[atomic_load_explicit(&p->latest, memory_order_relaxed)];
+    assert(post < p->at + TT_POSTS);
     struct tt_answer a = {
         .comm = (uint32_t)(atomic_load_explicit(&post->comm, memory_order_relaxed) - 1)};
     read_post(post, &a);

@@ -8,6 +8,8 @@
  * A view that was accepted before is proposed again, even if some of its ranks have died since:
  * somebody may have decided it. Those ranks are then found dead by the new world, whose roll call
  * leaves them out. */
+#include <assert.h>
+
 #include "watch/roll.h"
 
 #include <string.h>
@@ -61,6 +63,7 @@ bool tt_roll_quorum(const struct tt_set *who, const struct tt_set *dead, uint32_
 
 static void say(struct tt_roll *r, uint32_t to, enum tt_roll_kind kind, uint64_t ballot)
 {
+    assert(to < r->n && to != r->me);
     struct tt_roll_out o = {
         .to = to,
         .note = {.magic = TT_ROLL_MAGIC, .kind = kind, .ballot = ballot, .dead = r->dead}};
@@ -97,6 +100,7 @@ uint32_t tt_roll_leader(const struct tt_roll *r)
     uint32_t q = leader_of(r->promised);
     if (r->promised && awaited(r, q))
         return q;
+    assert(awaited(r, r->me));
     for (q = 0; !awaited(r, q);)
         q++;
     return q;
@@ -106,6 +110,7 @@ uint32_t tt_roll_leader(const struct tt_roll *r)
 
 static void begin_ballot(struct tt_roll *r)
 {
+    assert(!r->decided);
     r->phase = TT_ROLL_COLLECTING;
     r->ballot = r->promised = (uint64_t)++r->number << 32 | r->me;
     r->yes = (struct tt_set){0};
@@ -115,7 +120,7 @@ static void begin_ballot(struct tt_roll *r)
     say_to_all(r, TT_ROLL_PREPARE, r->ballot);
 }
 
-/* Has everybody answered who is waited for? */
+/* Has every rank that is waited for answered? */
 static bool answered(const struct tt_roll *r)
 {
     for (uint32_t q = 0; q < r->n; q++)
@@ -139,6 +144,7 @@ static void propose(struct tt_roll *r)
         while (!(r->choice.job = tt_entropy()))
             ;
     }
+    assert(r->phase == TT_ROLL_COLLECTING && tt_set_has(&r->yes, r->me) && r->choice.job);
     r->phase = TT_ROLL_PROPOSING;
     r->asked = r->yes;
     r->yes = (struct tt_set){0};
@@ -153,6 +159,7 @@ static void propose(struct tt_roll *r)
 static void decide(struct tt_roll *r, const struct tt_roll_view *v)
 {
     bool led = r->phase != TT_ROLL_FOLLOWING;
+    assert(!r->decided && v->job && tt_roll_count(&v->in, r->n) > 0);
     r->decided = true;
     r->view = *v;
     r->phase = TT_ROLL_FOLLOWING;
@@ -183,6 +190,7 @@ static void settle(struct tt_roll *r)
 
 void tt_roll_begin(struct tt_roll *r, const struct tt_roll_start *s)
 {
+    assert(s->me < s->n && s->n <= TT_ROLL_RANKS);
     *r = (struct tt_roll){.n = s->n,
                           .me = s->me,
                           .doubtful = s->doubtful,
@@ -269,6 +277,7 @@ void tt_roll_linked(struct tt_roll *r, uint32_t q)
 /* A rank that speaks is alive, whatever others believe; this one knows that of itself. */
 void tt_roll_take(struct tt_roll *r, uint32_t q, const struct tt_roll_note *m)
 {
+    assert(q < r->n && q != r->me && tt_roll_sane(m, r->n));
     uint32_t number = (uint32_t)(m->ballot >> 32);
     tt_roll_unite(&r->dead, &m->dead);
     tt_set_remove(&r->dead, r->me);

@@ -11,6 +11,7 @@
  * verdict within about 0.8 s of its own deadline.
  *
  * Invariant: a rank that has said farewell is never dead. */
+#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -145,6 +146,7 @@ static bool ask_around(const struct tt_watch *w)
  * patient. */
 static bool lonely(struct tt_watch *w)
 {
+    assert(tt_watch_locked(w));
     w->asking = true;
     pthread_mutex_unlock(&w->lock);
     bool alone = ask_around(w);
@@ -157,6 +159,7 @@ static bool lonely(struct tt_watch *w)
 static void judge_root(struct tt_watch *w)
 {
     struct tt_verdict v;
+    assert(w->rank != 0 && tt_watch_has_case(w));
     bool cut = tt_watch_line_cut(w->seats[0].line.fd), alone = cut && lonely(w);
     struct tt_note n = {
         .type = TT_NOTE_TROUBLE,
@@ -170,6 +173,7 @@ static void judge_root(struct tt_watch *w)
 /* An end of the connection without farewell is judged at once: it needs no case. */
 void tt_watch_read(struct tt_watch *w, uint32_t r)
 {
+    assert(tt_watch_locked(w) && r < w->nseats);
     struct tt_line *l = &w->seats[r].line;
     struct tt_verdict v;
     enum tt_line_state s;
@@ -253,6 +257,7 @@ static void sleep_until(struct tt_watch *w, struct pollfd *fds, uint64_t until)
              left = end > now ? end - now : 0;
     struct timespec t = {.tv_sec = (time_t)(left / 1000000000),
                          .tv_nsec = (long)(left % 1000000000)};
+    assert(tt_watch_locked(w));
     for (uint32_t r = 0; r < w->nseats; r++)
         fds[r] = (struct pollfd){
             .fd = w->seats[r].line.fd,

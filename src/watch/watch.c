@@ -4,6 +4,7 @@
  * which is never held while waiting. A call that reports trouble can therefore put the note on the
  * wire itself and continue at once. If there is a case there will be a verdict: from rank 0, from
  * this rank's thread, or at the latest from the thread that awaits it. */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -168,6 +169,7 @@ void tt_watch_talk(struct tt_watch *w, bool begins)
 /* Trouble of this rank: opens a case if it is the first, and gets it going. The lock is held. */
 static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
 {
+    assert(tt_watch_locked(w) && !w->judged);
     struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
     bool fresh = w->reporter == UINT32_MAX;
     tt_watch_open_case(w, w->rank, t);

@@ -7,6 +7,8 @@
 #ifndef TT_WATCH_INT_H
 #define TT_WATCH_INT_H
 
+#include <assert.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -187,6 +189,11 @@ struct tt_watch {
 };
 
 void tt_watch_wake(const struct tt_watch *w); /* wakes the thread */
+/* For assertions: some thread holds the lock, which where it is asserted is the caller. */
+static inline bool tt_watch_locked(struct tt_watch *w)
+{
+    return pthread_mutex_trylock(&w->lock) == EBUSY;
+}
 
 /* ---- case.c: with the lock held ---- */
 

@@ -6,6 +6,7 @@
  * and a second long answer, which is asked for again. Longer data (parcels) goes in pieces when the
  * buffer is empty, so that it delays no other note. Both ends run the same build on machines of one
  * byte order; any other would not know the magic number, and its connection is treated as ended. */
+#include <assert.h>
 #include <errno.h>
 #include <linux/tcp.h> /* the C library's tcp_info lacks tcpi_segs_out */
 #include <netinet/in.h>
@@ -41,6 +42,7 @@ static enum tt_net watch_wire_push(struct tt_line *l)
 {
     size_t sent = 0;
     enum tt_net went = tt_boot_line_write(l->io, l->out, l->out_len, &sent);
+    assert(sent <= l->out_len);
     l->out_len -= sent;
     memmove(l->out, l->out + sent, l->out_len);
     return went;
@@ -51,6 +53,7 @@ static void cut_piece(struct tt_line *l)
 {
     uint64_t at = l->parcel.done, left = l->parcel.total - at,
              n = left < TT_PIECE ? left : TT_PIECE;
+    assert(!l->out_len && l->parcel.here && at <= l->parcel.total);
     struct tt_note note = {.magic = MAGIC,
                            .type = TT_NOTE_PIECE,
                            .u.piece = {.seq = l->parcel.seq, .at = at, .total = l->parcel.total}};
@@ -80,6 +83,7 @@ void tt_watch_line_push(struct tt_line *l)
 
 void tt_watch_line_send(struct tt_line *l, uint32_t seq, const void *data, uint64_t bytes)
 {
+    assert(!l->parcel.here); /* one parcel at a time */
     l->parcel.data = data;
     l->parcel.seq = seq;
     l->parcel.done = 0;
@@ -95,6 +99,7 @@ bool tt_watch_line_busy(const struct tt_line *l)
 
 void tt_watch_line_put(struct tt_line *l, struct tt_note *n)
 {
+    assert(n->type >= TT_NOTE_BEAT && n->type < TT_NOTE_TYPES);
     size_t bytes = sizes[n->type];
     n->magic = MAGIC;
     if (l->fd < 0 || bytes > sizeof l->out - l->out_len)
@@ -107,6 +112,7 @@ void tt_watch_line_put(struct tt_line *l, struct tt_note *n)
 /* Reads until `want` bytes of the note have arrived in total. */
 static enum tt_line_state watch_wire_fill(struct tt_line *l, size_t want, int *ret_errno)
 {
+    assert(want <= sizeof l->in && l->in_got <= sizeof l->in);
     enum tt_net went = tt_boot_line_read(l->io, &l->in, want, &l->in_got);
     if (went == TT_NET_OK)
         return TT_LINE_NOTE;
