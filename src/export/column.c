@@ -1,5 +1,7 @@
 /* column.c - integers as text: differences, repeated zeros, 7 bits a byte, base 64 (column.h has an
  * example). */
+#include <assert.h>
+
 #include "export/column.h"
 
 #include <stdlib.h>
@@ -50,6 +52,7 @@ void tt_export_column_add(struct tt_column *c, int64_t v)
 /* n bytes (1 to 3) as four letters, filled up with '='. */
 static void put_letters(const unsigned char *b, size_t n, char out[4])
 {
+    assert(n >= 1 && n <= 3);
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint32_t v =

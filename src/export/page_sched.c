@@ -41,15 +41,10 @@ struct work {
 static int compare_messages(const void *a, const void *b)
 {
     const struct message *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    if (x->dst != y->dst)
-        return x->dst < y->dst ? -1 : 1;
-    if (x->channel != y->channel)
-        return x->channel < y->channel ? -1 : 1;
-    if (x->step != y->step)
-        return x->step < y->step ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
+    const uint32_t kx[] = {x->src, x->dst, x->channel, x->step},
+                   ky[] = {y->src, y->dst, y->channel, y->step};
+    int order = tt_export_compare(kx, ky, countof(kx));
+    return order ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
 static int compare_starts(const void *a, const void *b)
@@ -63,17 +58,10 @@ static int compare_starts(const void *a, const void *b)
 static int compare_events(const void *a, const void *b)
 {
     const struct tt_page_event *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    if (x->dst != y->dst)
-        return x->dst < y->dst ? -1 : 1;
-    if (x->channel != y->channel)
-        return x->channel < y->channel ? -1 : 1;
-    if (x->step != y->step)
-        return x->step < y->step ? -1 : 1;
-    if (x->segment != y->segment)
-        return x->segment < y->segment ? -1 : 1;
-    return x->start_ps < y->start_ps ? -1 : x->start_ps > y->start_ps;
+    const uint32_t kx[] = {x->src, x->dst, x->channel, x->step, x->segment},
+                   ky[] = {y->src, y->dst, y->channel, y->step, y->segment};
+    int order = tt_export_compare(kx, ky, countof(kx));
+    return order ? order : x->start_ps < y->start_ps ? -1 : x->start_ps > y->start_ps;
 }
 
 static uint64_t count_messages(const struct tt_sched *s)

@@ -18,16 +18,20 @@ struct end {
     uint64_t number; /* of the operation in the schedule */
 };
 
+int tt_export_compare(const uint32_t *a, const uint32_t *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+
 static int compare_ends(const void *a, const void *b)
 {
     const struct end *x = a, *y = b;
-    if (x->src != y->src)
-        return x->src < y->src ? -1 : 1;
-    if (x->dst != y->dst)
-        return x->dst < y->dst ? -1 : 1;
-    if (x->channel != y->channel)
-        return x->channel < y->channel ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
+    const uint32_t kx[] = {x->src, x->dst, x->channel}, ky[] = {y->src, y->dst, y->channel};
+    int order = tt_export_compare(kx, ky, countof(kx));
+    return order ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
 static bool is_receive(const struct tt_op *op)

@@ -39,6 +39,8 @@ struct tt_export_program {
     struct tt_vec mine, theirs; /* the runs of both ends of a message, while it is cut */
 };
 
+/* Which of two lists of n words comes first? Negative: a. For the orders of messages. */
+int tt_export_compare(const uint32_t *a, const uint32_t *b, size_t n);
 /* Matches the messages of a whole schedule. TUTTI_ERR_INCORRECT when one has no partner. p keeps
  * a pointer to s. */
 tutti_status tt_export_program_open(const struct tt_sched *s, struct tt_export_program *ret,

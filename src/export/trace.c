@@ -56,13 +56,9 @@ struct message {
 static int compare_messages(const void *a, const void *b)
 {
     const struct message *x = a, *y = b;
-    if (x->peer != y->peer)
-        return x->peer < y->peer ? -1 : 1;
-    if (x->channel != y->channel)
-        return x->channel < y->channel ? -1 : 1;
-    if (x->sends != y->sends)
-        return x->sends < y->sends ? -1 : 1;
-    return x->op < y->op ? -1 : x->op > y->op;
+    const uint32_t kx[] = {x->peer, x->channel, x->sends, x->op},
+                   ky[] = {y->peer, y->channel, y->sends, y->op};
+    return tt_export_compare(kx, ky, countof(kx));
 }
 
 /* Fills before[]: the last message before each message in the same direction on its connection;

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache.h"
 #include "meter/meter.h"
 
 enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 10 + 4 * TT_MEMORY_POINTS };
@@ -34,29 +35,7 @@ static const uint64_t LARGEST = 1000000000000000;
 
 bool tt_meter_speeds_path(char *buf, size_t cap)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (cache && cache[0] == '/')
-        n = snprintf(buf, cap, "%s/tutti/speeds", cache);
-    else if (home && home[0] == '/')
-        n = snprintf(buf, cap, "%s/.cache/tutti/speeds", home);
-    return n > 0 && (size_t)n < cap;
-}
-
-/* Creates the two innermost directories if they are missing. */
-static void make_directories(const char *path)
-{
-    char dir[TT_SPEEDS_PATH];
-    snprintf(dir, sizeof dir, "%s", path);
-    char *last = strrchr(dir, '/');
-    *last = '\0';
-    char *outer = strrchr(dir, '/');
-    if (outer && outer != dir) {
-        *outer = '\0';
-        mkdir(dir, 0700);
-        *outer = '/';
-    }
-    mkdir(dir, 0700);
+    return tt_cache_path("speeds", buf, cap);
 }
 
 /* ---- lines ---- */
@@ -94,6 +73,7 @@ static void write_line(const struct entry *e, char *line)
     int n = snprintf(line, LINE, "%016" PRIx64 " %" PRIu64, e->key, e->time_s);
     for (int i = 0; i < FIGURES; i++)
         n += snprintf(line + n, (size_t)(LINE - n), " %" PRIu64, *f[i]);
+    assert(n > 0 && n + 18 < LINE); /* no figure is larger than LARGEST */
     snprintf(line + n, (size_t)(LINE - n), " %016" PRIx64 "\n", tt_hash_bytes(1, line, (size_t)n));
 }
 
@@ -172,25 +152,20 @@ bool tt_meter_speeds_load(uint64_t key, struct tt_speeds *ret)
     return false;
 }
 
-static bool write_file(const char *path, const struct entry *all, size_t n)
+struct entries {
+    const struct entry *all;
+    size_t n;
+};
+
+static bool put_entries(FILE *out, const void *ctx)
 {
-    char tmp[TT_SPEEDS_PATH + 8], line[LINE];
-    snprintf(tmp, sizeof tmp, "%s.XXXXXX", path);
-    int fd = mkostemp(tmp, O_CLOEXEC); /* mode 0600 */
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!out) {
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
+    const struct entries *e = ctx;
+    char line[LINE];
     bool ok = fputs(HEAD, out) >= 0;
-    for (size_t i = 0; ok && i < n; i++) {
-        write_line(&all[i], line);
+    for (size_t i = 0; ok && i < e->n; i++) {
+        write_line(&e->all[i], line);
         ok = fputs(line, out) >= 0;
     }
-    ok = fclose(out) == 0 && ok && rename(tmp, path) == 0;
-    if (!ok)
-        unlink(tmp);
     return ok;
 }
 
@@ -205,6 +180,5 @@ void tt_meter_speeds_save(uint64_t key, const struct tt_speeds *s)
     for (size_t i = 1; i <= n; i++)
         if (all[i].key != key && kept < ENTRIES)
             all[kept++] = all[i];
-    make_directories(path);
-    write_file(path, all, kept);
+    tt_cache_write(path, put_entries, &(struct entries){all, kept});
 }

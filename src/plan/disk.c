@@ -13,50 +13,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cache.h"
 #include "plan/plan_int.h"
 
+static const char FOLDER[] = "trees";
 enum { LIMIT = 64 << 20, NAME = sizeof(((struct tt_algo_memo *)0)->name), CHECK = 8 };
-
-/* The directory of the files. Relative paths in the environment are ignored. */
-static bool directory(char *buf, size_t cap)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (cache && cache[0] == '/')
-        n = snprintf(buf, cap, "%s/tutti/trees", cache);
-    else if (home && home[0] == '/')
-        n = snprintf(buf, cap, "%s/.cache/tutti/trees", home);
-    return n > 0 && (size_t)n < cap;
-}
 
 bool tt_plan_disk_path(const char *name, char *buf, size_t cap)
 {
-    char dir[TT_DISK_PATH];
-    if (!directory(dir, sizeof dir - NAME))
-        return false;
-    int n = snprintf(buf, cap, "%.*s/%s", (int)(sizeof dir - NAME), dir, name);
-    return n > 0 && (size_t)n < cap;
+    char file[sizeof FOLDER + NAME];
+    int n = snprintf(file, sizeof file, "%s/%s", FOLDER, name);
+    return n > 0 && (size_t)n < sizeof file && tt_cache_path(file, buf, cap);
 }
 
 /* ---- writing ---- */
-
-/* Creates the directory and its two parents where they are missing. Errors show up as a failing
- * open later. */
-static void make_directories(const char *dir)
-{
-    char path[TT_DISK_PATH];
-    size_t n = strlen(dir), cut[3] = {0};
-    /* cut[0] and cut[1]: where the names of parent and grandparent of dir end. */
-    for (size_t i = n, k = 0; i-- > 1 && k < 2;)
-        if (dir[i] == '/')
-            cut[k++] = i;
-    for (size_t k = 2; k-- > 0;)
-        if (cut[k]) {
-            snprintf(path, sizeof path, "%.*s", (int)cut[k], dir);
-            mkdir(path, 0700);
-        }
-    mkdir(dir, 0700);
-}
 
 struct old_file {
     char name[NAME + 16];
@@ -122,25 +92,12 @@ static void make_room(const char *dir, uint64_t more)
     closedir(d);
 }
 
-/* Writes to a temporary file and renames it: readers see the old file, the new one or none,
- * never a part. */
-static void write_file(const char *path, const struct tt_vec *bytes)
+static bool put_memo(FILE *out, const void *ctx)
 {
-    char tmp[TT_DISK_PATH + 8];
+    const struct tt_vec *bytes = ctx;
     uint64_t check = tt_hash_bytes(0, bytes->data, bytes->len);
-    snprintf(tmp, sizeof tmp, "%s.XXXXXX", path);
-    int fd = mkostemp(tmp, O_CLOEXEC); /* mode 0600 */
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!out) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    bool ok = fwrite(bytes->data, 1, bytes->len, out) == bytes->len &&
-              fwrite(&check, 1, CHECK, out) == CHECK;
-    ok = fclose(out) == 0 && ok && rename(tmp, path) == 0;
-    if (!ok)
-        unlink(tmp);
+    return fwrite(bytes->data, 1, bytes->len, out) == bytes->len &&
+           fwrite(&check, 1, CHECK, out) == CHECK;
 }
 
 void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
@@ -148,11 +105,10 @@ void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
     char path[TT_DISK_PATH], dir[TT_DISK_PATH];
     /* A memo of more than half the limit would evict nearly everything else. */
     if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof path) ||
-        !directory(dir, sizeof dir))
+        !tt_cache_path(FOLDER, dir, sizeof dir))
         return;
-    make_directories(dir);
     make_room(dir, bytes->len + CHECK);
-    write_file(path, bytes);
+    tt_cache_write(path, put_memo, bytes);
 }
 
 /* ---- reading ---- */
