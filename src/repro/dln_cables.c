@@ -38,61 +38,78 @@ static bool cables_of(struct repro_report *r, const char *spec, uint32_t *ret)
 
 /* ---- equal bandwidth of all cables ---- */
 
-/* Every network gets the bandwidth of 2,048 cables of 100 Gbit/s, spread over the cables that it
- * has (204,800 Gbit/s in all). */
+static const struct cabled equal_bandwidth[] = {
+    {"DLN full", "dln:1024", "shd", "direction=both,copies=9"},
+    {"DLN t=1", "dln:1024,t=1", "shd", "direction=both"},
+    {"DLN t=3", "dln:1024,t=3", "shd", "direction=both,copies=3"},
+    {"2D-DLN t=2", "dln2d:32x32,t=2", "shd", "direction=both,copies=4,segments=1"},
+    {"2D-DLN full", "dln2d:32x32", "shd", "direction=both,copies=8,segments=1"},
+    {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
+    {"torus, Swing", "torus:32x32", "swing", NULL},
+    {"torus, MultiTree", "torus:32x32", "multitree", NULL},
+    {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
+    {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
+    {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
+};
+enum { NBANDWIDTH = sizeof equal_bandwidth / sizeof equal_bandwidth[0] };
+
+/* Gbit/s of each cable: that of 2,048 cables of 100 Gbit/s is spread over those that there are. */
+static double rate_of(uint32_t cables)
+{
+    return 204800.0 / cables;
+}
+
+/* Is the case left out, because the algorithm is not there or --quick has no time for it? */
+static bool left_out(const struct repro_report *r, const struct cabled *c)
+{
+    return !repro_has_algo(c->algo) || (repro_is_quick(r) && repro_dln_is_slow(c->kind, c->algo));
+}
+
+/* Microseconds of a case; NAN: it is left out, or failed. */
+static double price_spread(struct repro_report *r, const struct cabled *c, uint64_t bytes,
+                           uint32_t *ret_cables)
+{
+    struct tutti_sim_result x;
+    char spec[96];
+    if (left_out(r, c) || !cables_of(r, c->kind, ret_cables))
+        return NAN;
+    snprintf(spec, sizeof spec, "%s@%.3fGbps,126ns", c->kind, rate_of(*ret_cables));
+    return repro_price(r, spec, c->algo, c->options, bytes, &x) ? x.time_us : (double)NAN;
+}
+
+/* The rows of one size. All times come first, because each row is compared with the best. */
+static void add_spread(struct repro_report *r, uint64_t bytes)
+{
+    double us[NBANDWIDTH], best = INFINITY;
+    uint32_t cables[NBANDWIDTH] = {0};
+    for (size_t i = 0; i < NBANDWIDTH; i++) {
+        us[i] = price_spread(r, &equal_bandwidth[i], bytes, &cables[i]);
+        best = us[i] < best ? us[i] : best;
+    }
+    for (size_t i = 0; i < NBANDWIDTH; i++) {
+        if (isnan(us[i]))
+            continue;
+        repro_count(r, bytes);
+        repro_text(r, "%s", equal_bandwidth[i].name);
+        repro_count(r, cables[i]);
+        repro_real(r, rate_of(cables[i]));
+        repro_real(r, us[i]);
+        repro_real(r, us[i] / best);
+        if (us[i] == best)
+            repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.1f us.",
+                       (unsigned long long)bytes, equal_bandwidth[i].name, us[i]);
+    }
+}
+
 static void show_bandwidth(struct repro_report *r)
 {
-    static const struct cabled all[] = {
-        {"DLN full", "dln:1024", "shd", "direction=both,copies=9"},
-        {"DLN t=1", "dln:1024,t=1", "shd", "direction=both"},
-        {"DLN t=3", "dln:1024,t=3", "shd", "direction=both,copies=3"},
-        {"2D-DLN t=2", "dln2d:32x32,t=2", "shd", "direction=both,copies=4,segments=1"},
-        {"2D-DLN full", "dln2d:32x32", "shd", "direction=both,copies=8,segments=1"},
-        {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
-        {"torus, Swing", "torus:32x32", "swing", NULL},
-        {"torus, MultiTree", "torus:32x32", "multitree", NULL},
-        {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
-        {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
-        {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
-    };
     static const uint64_t bytes[] = {65536, 1 << 20, 100000000};
-    enum { N = sizeof all / sizeof all[0] };
     repro_note(r, "Equal cable bandwidth: every network has the total bandwidth of 2,048 cables of "
-                  "100 Gbit/s (a 32x32 torus), spread over its own "
-                  "cables; all ports.");
+                  "100 Gbit/s (a 32x32 torus), spread over its own cables; all ports.");
     repro_table(r, "cables", "1,024 ranks at equal total cable bandwidth",
                 "bytes|case|cables|link_Gbps|time_us|vs_best");
-    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
-        double us[N], best = INFINITY;
-        uint32_t cables[N] = {0};
-        /* Two passes: all times first, because each row is compared with the best. */
-        for (size_t i = 0; i < N; i++) {
-            struct tutti_sim_result x;
-            char spec[96];
-            us[i] = NAN;
-            if (!repro_has_algo(all[i].algo) ||
-                (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
-                !cables_of(r, all[i].kind, &cables[i]))
-                continue;
-            snprintf(spec, sizeof spec, "%s@%.3fGbps,126ns", all[i].kind, 204800.0 / cables[i]);
-            if (repro_price(r, spec, all[i].algo, all[i].options, bytes[b], &x))
-                us[i] = x.time_us;
-            best = us[i] < best ? us[i] : best;
-        }
-        for (size_t i = 0; i < N; i++) {
-            if (isnan(us[i]))
-                continue;
-            repro_count(r, bytes[b]);
-            repro_text(r, "%s", all[i].name);
-            repro_count(r, cables[i]);
-            repro_real(r, 204800.0 / cables[i]);
-            repro_real(r, us[i]);
-            repro_real(r, us[i] / best);
-            if (us[i] == best)
-                repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.1f us.",
-                           (unsigned long long)bytes[b], all[i].name, us[i]);
-        }
-    }
+    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++)
+        add_spread(r, bytes[b]);
 }
 
 /* ---- equal count of cables ---- */
@@ -199,20 +216,38 @@ static void add_pair(struct repro_report *r, const struct cabled *rival, uint32_
     repro_real(r, 100 * (fmax(us->us, cost.time_us) / fmin(us->us, cost.time_us) - 1));
 }
 
+static const struct cabled equal_count[] = {
+    {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
+    {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
+    {"torus, 2D-ring", "torus:32x32", "hierarchical", NULL},
+    {"torus, Swing", "torus:32x32", "swing", NULL},
+    {"torus, MultiTree", "torus:32x32", "multitree", NULL},
+    {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
+    {"fat-tree, double tree", "fattree:32,2", "double-tree", NULL},
+    {"BiGraph, HDRM", "bigraph:16x64", "hdrm", NULL},
+    {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
+};
+
+/* The rows of one size. Neighbouring rows have the same network: ours is searched once for each
+ * number of cables. */
+static void add_counted(struct repro_report *r, const struct family *families, size_t nfamilies,
+                        uint64_t bytes)
+{
+    uint32_t cables = 0, before = 0;
+    struct ours us = {.us = INFINITY};
+    for (size_t i = 0; i < sizeof equal_count / sizeof equal_count[0]; i++) {
+        if (left_out(r, &equal_count[i]) || !cables_of(r, equal_count[i].kind, &cables))
+            continue;
+        if (cables != before)
+            us = find_ours(r, families, nfamilies, cables, bytes);
+        before = cables;
+        add_pair(r, &equal_count[i], cables, bytes, &us);
+    }
+}
+
 /* Equal numbers of cables: each rival beside the best of ours. */
 static void show_count(struct repro_report *r)
 {
-    static const struct cabled all[] = {
-        {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
-        {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
-        {"torus, 2D-ring", "torus:32x32", "hierarchical", NULL},
-        {"torus, Swing", "torus:32x32", "swing", NULL},
-        {"torus, MultiTree", "torus:32x32", "multitree", NULL},
-        {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
-        {"fat-tree, double tree", "fattree:32,2", "double-tree", NULL},
-        {"BiGraph, HDRM", "bigraph:16x64", "hdrm", NULL},
-        {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
-    };
     /* --quick: only the first */
     static const uint64_t bytes[] = {64 << 10, 1 << 10, 1 << 20, 16 << 20, 256 << 20};
     struct family families[NFAMILIES] = {{.kind = "dln:128,h=8", .t_most = 6},
@@ -223,32 +258,17 @@ static void show_count(struct repro_report *r)
     const size_t nfamilies = repro_is_quick(r) ? 2 : NFAMILIES;
     for (size_t i = 0; i < nfamilies; i++)
         count_cables(r, &families[i]);
-    repro_note(r, "Equal number of cables: all of 100 Gbit/s, those to hosts included. "
-                  "DLN(1024,t), the same with 4, 8 or 16 hosts on a "
-                  "switch of a smaller DLN, and 2D-DLN(32x32,t) each have the largest t with no "
-                  "more cables than the other network; the "
-                  "fastest is shown (with --quick the first two of these are tried). Hosts on "
-                  "switches have one port (as in fat-tree and "
-                  "BiGraph), others all their links.");
+    repro_note(r,
+               "Equal number of cables: all of 100 Gbit/s, those to hosts included. DLN(1024,t), "
+               "the same with 4, 8 or 16 hosts on a switch of a smaller DLN, and 2D-DLN(32x32,t) "
+               "each have the largest t with no more cables than the other network; the fastest "
+               "is shown (with --quick the first two of these are tried). Hosts on switches have "
+               "one port (as in fat-tree and BiGraph), others all their links.");
     repro_table(r, "cable_count",
                 "1,024 ranks with (at most) equal numbers of cables of equal speed",
                 "bytes|case|cables|time_us|ours|our_cables|our_options|our_us|winner|by_percent");
-    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
-        uint32_t cables = 0, before = 0;
-        struct ours us = {.us = INFINITY};
-        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-            if (!repro_has_algo(all[i].algo) ||
-                (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
-                !cables_of(r, all[i].kind, &cables))
-                continue;
-            /* Neighbouring rows have the same network: ours is searched once for each number of
-             * cables. */
-            if (cables != before)
-                us = find_ours(r, families, nfamilies, cables, bytes[b]);
-            before = cables;
-            add_pair(r, &all[i], cables, bytes[b], &us);
-        }
-    }
+    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++)
+        add_counted(r, families, nfamilies, bytes[b]);
 }
 
 void repro_dln_cables(struct repro_report *r)
