@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { WIDTH = 100, HELP = 31 }; /* columns of help: in all, and where options are explained */
+
 /* The i-th option of the command over all its lists, NULL past the end. */
 static const struct cli_option *option_at(const struct cli_command *c, size_t i)
 {
@@ -188,12 +190,41 @@ bool cli_flag(const struct cli_args *a, const char *name)
     return cli_value(a, name) != NULL;
 }
 
+/* Prints text in lines of at most WIDTH columns, the first of which begins at column `at`, the
+ * others at `indent`. Line ends inside the text are blanks. */
+static void put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
+{
+    bool first = true; /* of its line */
+    for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
+        size_t n = strcspn(text, " \n");
+        if (!first && at + 1 + n > WIDTH) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text);
+        at += n + !first;
+        first = false;
+        text += n;
+    }
+    fputc('\n', out);
+}
+
+/* An option: its name and argument, then what it does, at column HELP. */
+static void put_option(FILE *out, const char *left, const char *help)
+{
+    int n = fprintf(out, "  %-*s ", HELP - 3, left);
+    put_wrapped(out, help, (size_t)(n > 0 ? n : 0), HELP);
+}
+
 /* All of it comes from the command's table: synopsis, summary, details, options, examples. */
 void cli_help(const struct cli_command *c, FILE *out)
 {
     fprintf(out, "usage: tutti %s\n\n%s\n", c->synopsis, c->summary);
-    if (c->details)
-        fprintf(out, "\n%s\n", c->details);
+    if (c->details) {
+        fputc('\n', out);
+        put_wrapped(out, c->details, 0, 0);
+    }
     fprintf(out, "\noptions:\n");
     const struct cli_option *o;
     for (size_t i = 0; (o = option_at(c, i)); i++) {
@@ -202,9 +233,10 @@ void cli_help(const struct cli_command *c, FILE *out)
         snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : "",
                  o->letter ? o->letter : ' ', o->letter ? ", " : "   ", o->name, o->arg ? " " : "",
                  o->arg ? o->arg : "");
-        fprintf(out, "  %-28s %s\n", left, o->help);
+        put_option(out, left, o->help);
     }
-    fprintf(out, "  %-28s %s\n\nexamples:\n", "-h, --help", "this text");
+    put_option(out, "-h, --help", "this text");
+    fprintf(out, "\nexamples:\n");
     /* Examples are separated by newlines; the second step skips the newline unless it was the
      * end. */
     for (const char *e = c->examples; e && *e; e += strcspn(e, "\n"), e += *e == '\n')

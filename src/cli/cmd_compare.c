@@ -391,7 +391,7 @@ const struct cli_command cli_compare = {
         "networks side by side: the best plan's time by size, cables and switches, time x cost",
     .details = "For every size and network the best plan is made as tutti plan does. Cost counts "
                "cables and switches, each at the price of\n"
-               "--cost; time x cost (in ms) is the smaller the better. FILE - is standard output "
+               "--cost; of time x cost (in ms), less is better. FILE - is standard output "
                "(and no table).",
     .examples =
         "tutti compare star:16@10Gbps,5us torus:4x4@10Gbps,1us fattree:4,2@10Gbps,1us --sizes "

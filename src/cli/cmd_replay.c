@@ -15,7 +15,7 @@
 static const struct cli_option own[] = {
     {"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
     {"model", 'm', "MODEL", "a built-in model (tutti train-sim --list), or a profile file (.json)"},
-    {"batch", 'b', "N", "samples a rank (default: the model's)"},
+    {"batch", 'b', "N", "samples per rank (default: the model's)"},
     {"flops", 0, "RATE", "compute rate in place of the model's: 300G, 6.2T (FLOP/s)"},
     {"policy", 'p', "NAME", "policy, or all (default all)"},
     {"steps", 'i', "N", "timed steps of each policy (default 5)"},
@@ -27,7 +27,7 @@ static const struct cli_option own[] = {
     {"first", 0, "SIZE",
      "dear: of the group used first; bucket: of the bucket ready first (default 1M)"},
     {"partition", 0, "SIZE",
-     "larger tensors are cut in such parts (default: bytescheduler 4M, others none)"},
+     "cut larger tensors into parts of this size (default: bytescheduler 4M, others none)"},
     {"recursive-doubling", 0, NULL,
      "hybrid: recursive doubling for convolutions, not halving-doubling"},
     {"window", 0, "N", "collectives under way at the same time (default 2)"},

@@ -19,7 +19,7 @@
 
 static const struct cli_option own[] = {
     {"model", 'm', "MODEL", "a built-in model (see --list), or a profile file (.json)"},
-    {"batch", 'b', "N", "samples a rank (default: the model's)"},
+    {"batch", 'b', "N", "samples per rank (default: the model's)"},
     {"flops", 0, "RATE", "compute rate in place of the model's: 300G, 6.2T (FLOP/s)"},
     {"policy", 'p', "NAME", "policy, or all (default all)"},
     {"algo", 'a', "NAME",
@@ -30,10 +30,10 @@ static const struct cli_option own[] = {
     {"threshold", 0, "SIZE", "of a bucket (default 25M)"},
     {"first", 0, "SIZE",
      "dear: of the group used first; bucket: of the bucket ready first (default 1M)"},
-    {"nearby", 0, "K", "layers a bucket (default 4)"},
+    {"nearby", 0, "K", "layers per bucket (default 4)"},
     {"cycle", 0, "TIME", "of fusion by waiting (default 5ms)"},
     {"partition", 0, "SIZE",
-     "larger tensors are cut in such parts (default: bytescheduler 4M, others none)"},
+     "cut larger tensors into parts of this size (default: bytescheduler 4M, others none)"},
     {"order", 0, "ORDER", "dear, bytescheduler: best, next-use, patient, two-phase or published"},
     {"lookahead", 0, "N", "groups, of order published (default 1)"},
     {"recursive-doubling", 0, NULL,
@@ -340,7 +340,7 @@ const struct cli_command cli_train_sim = {
     .name = "train-sim",
     .synopsis = "train-sim --model MODEL [--batch N] --topo SPEC [--policy NAME|all] [--algo NAME] "
                 "[--fusion HOW] [--html FILE] [--json]",
-    .summary = "a training step by the model: which gradients travel when, and what of it shows",
+    .summary = "a training step by the model: which gradients travel when, and how much is exposed",
     .details = "The step is that of the steady state: from the start of a backward pass to the end "
                "of the next forward pass. One stream carries\n"
                "the collectives, in a fixed order. Times of built-in models are derived from "

@@ -304,8 +304,8 @@ static tutti_status check_start(const struct tt_context *x, const struct tt_star
         return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " follows request %" PRIu32, s->seq,
                        x->seq);
     if (e->nrunning == e->max_requests)
-        return tt_fail(err, TUTTI_ERR_LIMIT,
-                       "%" PRIu32 " requests are running: no more were asked for", e->max_requests);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests are running, which is the limit",
+                       e->max_requests);
     if ((p->in_elems && !s->in) || (p->out_elems && !s->out))
         return tt_fail(err, TUTTI_ERR_ARG, "no buffer");
     return TUTTI_OK;

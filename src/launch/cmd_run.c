@@ -190,7 +190,7 @@ const struct cli_command launch_run = {
         "[--timeout "
         "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] [--top] -- "
         "PROGRAM ARGS...",
-    .summary = "start the ranks of a program and see them through",
+    .summary = "start the ranks of a program and supervise them",
     .details =
         "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and "
         "TUTTI_KEY_FILE (a key made for this job), "
@@ -205,7 +205,7 @@ const struct cli_command launch_run = {
         "report before they are ended, and "
         "the exit\n"
         "status is 1; a rank that the others blame and that is stopped (SIGSTOP) when they have "
-        "ended with status 0 is ended alike. "
+        "ended with status 0 is ended too. "
         "No rank outlives the launcher.\n"
         "With --elastic MIN a rank that fails is named and the others go on, if the program can "
         "(tutti_comm_shrink), as long as MIN are left; the exit status is 0 when MIN ended well. "
@@ -219,7 +219,7 @@ const struct cli_command launch_run = {
         "machines need\n"
         "ssh without a password, the program at the same path, and get no standard input; the key "
         "travels inside ssh: "
-        "tutti-hosts(7). --bind spares ranks that compute with one thread from changing places.\n"
+        "tutti-hosts(7). --bind keeps ranks that compute with one thread on the same cores.\n"
         "--plan FILE is proved by rank 0 and then runs every call of its collective (and root) on "
         "communicators of its number of "
         "ranks, whatever\nthe length, type and reduction; other calls are planned as usual. A plan "

@@ -299,8 +299,9 @@ static uint64_t estimate_ops(const struct tt_algo_args *a)
 static const struct tt_algo_option options[] = {
     {.key = "shares",
      .values = "optimal|even|branch|leader|broke",
-     .desc = "who keeps how much: least time with both phases overlapped; the same per rank; per "
-             "branch; one or few ranks of each host"},
+     .desc =
+         "how much each rank keeps: least time with both phases overlapped; the same per rank; per "
+         "branch; one or few ranks of each host"},
     {.key = "phases",
      .values = "auto|direct|circulant",
      .desc = "inside a group: one step, everybody with everybody; ceil(log2 c) steps with one "
