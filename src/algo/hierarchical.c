@@ -311,6 +311,7 @@ static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, stru
         all[n].step = step;
         step += tt_algo_phase_steps(&all[n++]);
     }
+    assert(weight == p && n <= countof(all) && v.n <= MAX_LEVELS);
     tt_algo_phases_emit(b, all, n);
 }
 

@@ -28,6 +28,8 @@
  * reduce-scatter makes 711 block-hops per rank instead of 1024 with doubling distances. A rank
  * waits for one mate per step. Listing one rank takes O(p log p); the blocks of a message are even
  * ones, then odd ones, coded as strided spans. */
+#include <assert.h>
+
 #include "algo/algos.h"
 #include "algo/phases.h"
 
@@ -46,6 +48,7 @@ struct tree {
 
 static uint32_t mate(uint32_t n, uint32_t r, uint32_t s)
 {
+    assert(r < n && n % 2 == 0);
     int64_t power = 2LL << s, rho = (1 - (s % 2 ? power : -power)) / 3;
     uint32_t by = (uint32_t)((rho % n + n) % n);
     return (uint32_t)(((uint64_t)r + (r % 2 ? n - by : by)) % n);
@@ -73,6 +76,7 @@ static uint32_t swing_grow(struct tree *t)
                 continue;
             t->arrive[m] = (uint8_t)s;
             t->low[h] = (uint8_t)s;
+            assert(have < t->n);
             t->holders[have++] = m;
         }
     }
@@ -105,6 +109,7 @@ out:
 
 static uint32_t swing_place(const struct tree *t, uint32_t rank, uint32_t block)
 {
+    assert(rank < t->n && block < t->n);
     uint32_t from = block % 2 ? rank : block, to = block % 2 ? block : rank;
     return to >= from ? to - from : to + (t->n - from);
 }

@@ -9,13 +9,15 @@
  *
  * Memory order: tt_api_make stores `handle` with release after all other fields; live() loads it
  * with acquire. A thread that sees the handle sees the fields of its slot. */
+#include <assert.h>
+
 #include "api/handle.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(uintptr_t) == 8, "handles need 64 bits");
+static_assert(sizeof(uintptr_t) == 8, "handles need 64 bits");
 #define MARK        ((uintptr_t)0x54 << 56)
 #define GENERATIONS ((uint32_t)1 << 30)
 
@@ -125,6 +127,7 @@ static struct slot *take_slot(void)
     uint64_t head = atomic_load(&free_slots), next;
     while ((uint32_t)head) {
         struct slot *s = &slots[(uint32_t)head - 1];
+        assert((uint32_t)head <= API_HANDLES);
         /* s->next may be stale when another thread takes s first; then the counter has changed
          * and the exchange fails. */
         next = ((head >> 32) + 1) << 32 | atomic_load(&s->next);
@@ -141,6 +144,7 @@ static struct slot *take_slot(void)
 /* Puts a slot on the stack. The caller has cleared its handle. */
 static void give_slot(struct slot *s)
 {
+    assert(s >= slots && s < slots + API_HANDLES && !atomic_load(&s->handle));
     uint64_t head = atomic_load(&free_slots), next;
     do {
         atomic_store(&s->next, (uint32_t)head);
@@ -155,6 +159,7 @@ void *tt_api_make(enum api_kind kind, void *object, const void *of, struct tutti
         tt_fail(err, TUTTI_ERR_LIMIT, "more than %d handles at the same time", (int)API_HANDLES);
         return NULL;
     }
+    assert(object && kind < API_KINDS && !atomic_load(&s->handle));
     /* The generation wraps after 2^30 handles of the same slot: only then could an old handle
      * look like a new one. */
     s->generation = (s->generation + 1) % GENERATIONS;

@@ -1,11 +1,13 @@
 /* message.c - the public messages between two ranks, blocking and as requests. Each function only
  * describes its message; comm/ matches and carries it. Data of a send is never written: the cast
  * away from const is for the one struct that serves both directions. */
+#include <assert.h>
+
 #include "api/api.h"
 
 #include "comm/comm.h"
 
-_Static_assert(TUTTI_ANY_SOURCE == TT_ANY && TUTTI_ANY_TAG == TT_ANY, "the engine's word for both");
+static_assert(TUTTI_ANY_SOURCE == TT_ANY && TUTTI_ANY_TAG == TT_ANY, "the engine's word for both");
 
 /* A blocking message. comm/ checks peer, count and type. */
 static tutti_status message_pass(const char *function, struct tutti_comm *comm,

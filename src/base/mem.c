@@ -63,6 +63,7 @@ static bool vec_grow(struct tt_vec *v, size_t need)
     void *data = tt_resize(v->data, cap, v->elem);
     if (!data)
         return false;
+    assert(cap >= need && cap >= v->len);
     v->data = data;
     v->cap = cap;
     return true;

@@ -1,4 +1,6 @@
 /* record.c - the ring of events behind TUTTI_TRACE (record.h). */
+#include <assert.h>
+
 #include "base/record.h"
 
 #include <stdlib.h>
@@ -59,6 +61,7 @@ uint64_t tt_record_last(const struct tt_record *r, uint64_t most, struct tt_reco
     n = n < most ? n : most;
     for (uint64_t i = 0; i < n; i++)
         ret[i] = r->event[(all - n + i) % r->cap];
+    assert(n <= r->cap && n <= all);
     *ret_lost = all - n;
     return n;
 }

@@ -10,6 +10,8 @@
  *
  * Each kind is proved separately and holds for every schedule. The bounds are not added, because
  * no proof allows that. Rounding never helps a bound: capacities are rounded up, times down. */
+#include <assert.h>
+
 #include "bound/bound.h"
 
 #include <math.h>
@@ -33,6 +35,7 @@ const char *tt_bound_name(enum tt_bound_kind k)
 tutti_status tt_bound_ratio_time(const struct tt_ask *q, struct tt_ratio r, uint64_t *ret_ps,
                                  struct tutti_error *err)
 {
+    assert(r.cap > 0);
     unsigned __int128 ps =
         (unsigned __int128)r.bytes * PS_PER_S / ((unsigned __int128)r.cap << q->shift);
     if (ps > UINT64_MAX)
@@ -103,6 +106,7 @@ static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct 
         [TT_BOUND_PARTITION] = tt_bound_partition, [TT_BOUND_REDUCTION] = tt_bound_reduction,
         [TT_BOUND_OVERHEAD] = tt_bound_overhead,
     };
+    assert(b->kind < TT_BOUND_KINDS);
     if (!tt_bound_need_nothing(q))
         return kinds[b->kind](q, b, err);
     snprintf(b->text, sizeof b->text, "%s",

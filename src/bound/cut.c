@@ -34,6 +34,7 @@ struct tt_ratio tt_bound_cut_score(const struct tt_ask *q, const struct tt_cut_s
     struct tt_ratio best = {0, 1};
     if (s->ranks == 0 || s->ranks == q->p)
         return best;
+    assert(s->ranks < q->p);
     uint64_t out = tt_bound_need_cross(q, s->ranks, s->with_root),
              in = tt_bound_need_cross(q, q->p - s->ranks, !s->with_root);
     struct tt_ratio form[3] = {
@@ -74,6 +75,7 @@ void tt_bound_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8
     struct tt_ratio r = tt_bound_cut_score(q, &s, &form);
     if (!tt_ratio_more(r, best->ratio))
         return;
+    assert(s.ranks > 0 && s.ranks < q->p);
     best->ratio = r;
     best->both = form == 2;
     /* In form 1 the bytes flow into the set; the complement is then the side that they leave. */

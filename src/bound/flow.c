@@ -22,6 +22,7 @@
  * All-to-all (a(p-a) blocks) has no such test; smallest cuts, and rank prefixes with the
  * switches placed by a flow, are examined. The work is limited to flows worth MAX_WORK arc
  * visits; beyond that, ranks v are sampled evenly and the result is not complete. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,7 @@ static bool cuts_around(struct flow *w, uint32_t base, enum form form)
         runs = w->budget ? (uint32_t)w->budget : 1;
     w->budget -= w->budget < runs ? w->budget : runs;
     set_caps(w, form, 1);
+    assert(runs > 0 && runs <= p && base < p);
     for (uint64_t i = 0; i < runs; i++) {
         uint32_t v = (uint32_t)(i * p / runs);
         if (v == base)

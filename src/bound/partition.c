@@ -114,6 +114,7 @@ static void partition_arrive(struct cutter *c, uint32_t v, uint64_t u)
                                                 : 0;
         reward += w < v && c->x[w] > 0 ? (uint64_t)c->x[w] : 0;
     }
+    assert(reward < UINT64_C(1) << BEYOND);
     uint64_t cut = tt_graph_maxflow_run(c->f, c->cap, c->n, c->n + 1, UINT64_MAX);
     c->x[v] = (int64_t)cut - (int64_t)reward - (int64_t)u;
     tt_graph_maxflow_side(c->f, c->side);
@@ -132,6 +133,7 @@ static void partition_arrive(struct cutter *c, uint32_t v, uint64_t u)
  * u/d. The sum of all x(v) is that minimum. */
 static bool better_partition(struct cutter *c, uint64_t u, uint64_t d)
 {
+    assert(d > 0 && u <= INT64_MAX);
     int64_t sum = (int64_t)u;
     set_links(c, d);
     for (uint32_t v = 0; v < c->q->p; v++) {

@@ -174,6 +174,7 @@ struct search {
 static tutti_status try_segments(struct search *x, uint64_t k, struct tt_cost *ret,
                                  struct tutti_error *err)
 {
+    assert(x->k >= 1 && x->max <= MOST);
     if (k < 2 || k > x->max)
         return TUTTI_OK;
     tutti_status st = tt_cost_waves_run(x->l, (uint32_t)k, ret, err);
@@ -249,6 +250,7 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
         st = tt_sched_bind_make(&s->shape, count, dtype, &b, err);
     if (st)
         return st;
+    assert(max > 0);
     uint64_t most = most_segments(&b, dtype);
     most = most < max ? most : max;
     st = cost_load(s, t, &b, symmetric, most > 1 && !t->memory.npoints, &l, err);

@@ -169,6 +169,7 @@ static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op 
 /* Rounded up, like every time. */
 static void add_port(struct full *f, uint32_t port, uint64_t bytes, uint64_t slowest)
 {
+    assert(slowest > 0 && port < 2 * f->t->ranks);
     unsigned __int128 busy = ((unsigned __int128)bytes * f->pace[port] + slowest - 1) / slowest;
     f->l->overflow |= busy > UINT64_MAX;
     tt_cost_load_add(f->l, 2 * f->t->nlinks + port,
@@ -186,6 +187,7 @@ static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op
     tutti_status st = find_route(f, src, op, &path, &n, err);
     if (st)
         return st;
+    assert(n > 0);
     uint64_t latency = 0, slowest = UINT64_MAX;
     for (uint32_t i = 0; i < n; i++) {
         const struct tt_link *link = &t->links[path[i] / 2];
@@ -235,6 +237,7 @@ static void calendar_put(struct full *f, uint32_t rank)
     if (f->cursor[rank] >= sl.nops)
         return;
     uint32_t step = sl.ops[f->cursor[rank]].step;
+    assert(step < f->s->nsteps);
     f->next[rank] = f->head[step];
     f->head[step] = rank;
 }

@@ -82,6 +82,7 @@ void tt_cost_load_close(struct tt_load *l)
 
 void tt_cost_load_add(struct tt_load *l, uint32_t resource, uint64_t amount)
 {
+    assert(resource < tt_machine_count(&l->m) + l->m.ncount);
     if (amount == 0)
         return;
     if (l->sum[resource] == 0)

@@ -21,6 +21,8 @@
  *     all-reduce       S       n S      S
  *     reduce-scatter   S       S        2 S / (n+1)
  *     all-gather       S/n     S        S/n */
+#include <assert.h>
+
 #include "cost/cost.h"
 
 #include "cost/load.h"
@@ -28,6 +30,7 @@
 /* ps * num / den, rounded up; saturates at INT64_MAX, so that sums of a few still fit. */
 static uint64_t memory_scale(uint64_t ps, uint64_t num, uint64_t den)
 {
+    assert(den > 0);
     unsigned __int128 v = ((unsigned __int128)ps * num + den - 1) / den;
     return v > (unsigned __int128)INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)v;
 }
@@ -67,6 +70,7 @@ void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const 
 {
     const struct tt_memory *m = &t->memory;
     uint64_t n = t->ranks, bytes = b->count * b->elem_bytes;
+    assert(m->npoints > 0 && n > 1);
     /* the reductions that T includes */
     uint64_t reduced = (uint64_t)((double)(n - 1) * (double)(bytes / n) * t->gamma * 1e12);
     c->reduce_ps = c->reduce_ps > reduced ? c->reduce_ps - reduced : 0;

@@ -151,6 +151,7 @@ void tt_cost_terms_join(struct tt_vec *terms)
 void tt_cost_terms_merge(struct tt_patterns *p, struct tt_vec *sum, struct tt_pattern_ref ref,
                          int sign)
 {
+    assert(ref.id < p->known.len);
     const struct known *k = tt_vec_at(&p->known, ref.id);
     size_t i = sum->len, j = k->n, end = sum->len + k->n;
     if (!tt_cost_patterns_spend(p, end))
@@ -206,6 +207,7 @@ static bool same_terms(const struct tt_patterns *p, const struct known *k, const
 static void insert_slot(const struct tt_patterns *p, uint32_t *slots, size_t nslots, uint32_t id)
 {
     size_t i = ((const struct known *)p->known.data)[id].hash & (nslots - 1);
+    assert((nslots & (nslots - 1)) == 0 && 2 * p->known.len <= nslots + 2);
     while (slots[i] != TT_NO_PATTERN)
         i = (i + 1) & (nslots - 1);
     slots[i] = id;
@@ -255,6 +257,7 @@ static struct tt_pattern_ref pattern_learn(struct tt_patterns *p, const struct t
 struct tt_pattern_ref tt_cost_patterns_find(struct tt_patterns *p, const struct tt_term *terms,
                                             size_t n)
 {
+    assert(p->stride > 0 && (p->nslots & (p->nslots - 1)) == 0);
     uint32_t shift = n > 0 ? terms[0].at / p->stride * p->stride : 0;
     uint64_t hash = hash_terms(terms, n, shift);
     if (!tt_cost_patterns_spend(p, n))

@@ -21,6 +21,8 @@
  * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its
  * own class in both directions. Cost: O(operations of rank 0 times route length + links +
  * different patterns times ranks). */
+#include <assert.h>
+
 #include "cost/classes.h"
 #include "cost/load.h"
 #include "cost/pattern.h"
@@ -202,6 +204,7 @@ static void give_up(struct symmetric *y)
 static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, uint32_t n,
                       const struct moved *w, uint64_t times)
 {
+    assert(n > 0 && n <= y->t->ranks && place < y->t->ranks);
     struct tt_places at = {.resource = resource, .first = place, .n = n};
     if (!y->patterned)
         return;
@@ -220,6 +223,7 @@ static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t
 {
     const struct tt_topo *t = y->t;
     struct tt_load *l = y->l;
+    assert(cls <= t->ranks && y->first_link[cls] != UINT32_MAX);
     bool half = t->links[y->first_link[cls] / 2].half,
          twice = half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
     uint32_t resource = tt_cost_class_resource(t, cls, half);

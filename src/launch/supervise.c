@@ -19,6 +19,7 @@
  * it: when ranks have noted which rank is to blame, that one is named, and waited for a second.
  *
  * One thread and one loop: it waits for signals (signalfd), output and the time. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,6 +74,7 @@ static uint64_t now_ns(void)
 
 static void enter_phase(struct sup *s, enum phase phase, uint64_t due_ns)
 {
+    assert(phase >= s->phase || (phase == RUNNING && s->phase == AWAITING));
     s->phase = phase;
     s->due_ns = due_ns;
 }
@@ -307,6 +309,7 @@ static void weigh_hanging(struct sup *s)
 static void name_hanging(struct sup *s, const struct sup_blame *b)
 {
     char who[160];
+    assert(b->rank < s->job->size);
     s->blame = *b;
     s->culprit = b->rank;
     fprintf(stderr,
@@ -468,6 +471,7 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
         l->ended = true;
         l->status = status;
         l->turn = s->turns;
+        assert(s->left > 0);
         s->left--;
         /* A rank that was killed could not clean up after itself. */
         if (WIFSIGNALED(status))

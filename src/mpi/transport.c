@@ -138,6 +138,7 @@ static void post(struct mpi *t, uint32_t r, uint8_t slot)
         t->failed = true;
         return;
     }
+    assert(slot < SLOTS_IN && p->nposted < SLOTS_IN);
     p->posted[(p->front + p->nposted++) % SLOTS_IN] = slot;
     if (p->nposted == 1)
         look_at_front(t, r);
@@ -146,6 +147,7 @@ static void post(struct mpi *t, uint32_t r, uint8_t slot)
 /* busy has room for every slot (two messages each) and every stream, see make_room. */
 static void remember(struct mpi *t, MPI_Request request, struct under_way w)
 {
+    assert((size_t)t->nbusy < (size_t)t->base.size * (2 * SLOTS_OUT + STREAMS));
     t->busy[t->nbusy] = request;
     t->way[t->nbusy++] = w;
 }
@@ -278,8 +280,10 @@ static void finished(struct mpi *t, const struct under_way *w)
         transport_deliver(t, w->peer, w->what);
         return;
     }
+    assert(w->what < SLOTS_OUT && p->left[w->what] > 0);
     if (--p->left[w->what])
         return;
+    assert(p->nfree_out < SLOTS_OUT);
     p->free_out[p->nfree_out++] = w->what;
     if (!p->closed && p->cookie[w->what])
         t->news[t->nnews++] =
@@ -290,6 +294,7 @@ static void finished(struct mpi *t, const struct under_way *w)
 static struct header front_header(const struct peer *p)
 {
     struct header h;
+    assert(p->arrived && p->nposted > 0);
     memcpy(&h, p->in + (size_t)p->posted[p->front] * SLOT, sizeof h);
     return h;
 }
@@ -299,6 +304,7 @@ static struct header front_header(const struct peer *p)
 static uint8_t transport_next(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
+    assert(p->nposted > 0 && p->arrived);
     uint8_t slot = p->posted[p->front];
     p->front = (p->front + 1) % SLOTS_IN;
     p->nposted--;

@@ -11,6 +11,8 @@
  *
  * Invariant: a struct tt_built that is handed out owns its schedule object; the operations
  * behind it are reference counted by tt_sched_share. */
+#include <assert.h>
+
 #include "plan/plan_int.h"
 
 void tt_plan_built_free(struct tt_built *b)
@@ -23,6 +25,7 @@ tutti_status tt_plan_built_adapt(struct tt_built *b, const struct tt_algo *al,
                                  const struct tt_algo_args *a, struct tutti_error *err)
 {
     /* The new shape replaces the old one; the operations stay the same. */
+    assert(b->sched && al->build);
     struct tt_shape made_for;
     struct tt_sched *s;
     tutti_status st = tt_algo_shape(al, a, &made_for, err);

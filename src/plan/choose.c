@@ -17,6 +17,8 @@
  * within 2 % of the least are ties, because the model is not more precise than that. A tie goes to
  * the fewest messages (each message costs a host something that a topology may not state), then to
  * the least time, then to table order. */
+#include <assert.h>
+
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
@@ -58,6 +60,7 @@ static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing 
         if (st)
             return st;
     }
+    assert(c->algo && !c->refused && !plan->algo);
     plan->algo = c->algo;
     plan->options = args.options;
     plan->built = c->built;

@@ -9,6 +9,8 @@
  *
  * Neighbouring sizes with the same winner form one range. Bounds are not computed, because they
  * do not affect the order. */
+#include <assert.h>
+
 #include "plan/plan_int.h"
 
 #include <stdlib.h>
@@ -49,6 +51,7 @@ static bool envelope_join(struct tt_vec *pieces, const struct tt_envelope_piece 
 
     if (!last || last->algo != next->algo)
         return tt_vec_push(pieces, next, 1) != NULL;
+    assert(next->from_bytes > last->to_bytes);
     last->to_bytes = next->to_bytes;
     last->to_ps = next->to_ps;
     return true;

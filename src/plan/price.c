@@ -146,6 +146,7 @@ static void add_busiest(struct tt_str *b, const struct tt_topo *t, const struct 
 
     if (cost->busiest_bytes == 0)
         return;
+    assert(cost->busiest_link / 2 < t->nlinks);
     tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof from);
     tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof to);
     tt_str_printf(b, "; busiest link %s->%s carries %s", from, to,
@@ -188,6 +189,7 @@ static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *pric
 
     if (st)
         return st;
+    assert(!priced->refused && priced->algo == c->algo && priced->segments > 0);
     if (p->bound_ps > 0)
         priced->ratio_to_bound = (double)priced->cost.time_ps / (double)p->bound_ps;
     *c = *priced;
@@ -219,6 +221,7 @@ tutti_status tt_plan_price_again(const struct tt_pricing *p, const struct tt_sch
     struct tt_sched cut = *s; /* borrows everything; only the number of segments differs */
     tutti_status st;
 
+    assert(k > 0 && k <= TT_MAX_SEGMENTS && !c->refused);
     cut.shape.segments = priced.segments = k;
     st = tt_cost_sched(&cut, p->args.topo, pr->count, pr->dtype, &priced.cost, err);
     return st ? st : accept(p, &priced, c, err);

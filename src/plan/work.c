@@ -69,6 +69,7 @@ static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *
         if (sl.ops[i].kind != TT_OP_SEND || seen++ % every != 0)
             continue;
         st = tt_topo_route(t, s->first_rank, sl.ops[i].peer, links, cap, &hops, err);
+        assert(st || hops <= cap);
         sum += st ? 0 : hops;
         routed++;
     }
@@ -158,6 +159,7 @@ tutti_status tt_plan_way_choose(const struct tt_pricing *p, const struct tt_algo
 
     if (st)
         return st;
+    assert(shape.ranks == pr->ranks && shape.chunks > 0);
     bool symmetric =
         (shape.symmetric && t->rotational) || (shape.grid && t->toroidal && !t->rotational);
     way.by_symmetry =

@@ -14,6 +14,8 @@
  * gradient of that unit is ready before the bucket could be sent, or so soon after that waiting
  * costs less than another start-up. (The published code also joins everything below 8,192
  * parameters whatever the costs; that constant is left out.) */
+#include <assert.h>
+
 #include "policy/policy_int.h"
 
 #include <stdlib.h>
@@ -30,6 +32,7 @@ void tt_policy_ready(const struct tt_policy_tensor *t, uint32_t n, uint64_t *rea
 /* Does tensor i (> 0) begin a unit? */
 static bool begins_unit(const struct tt_policy_input *in, uint32_t i)
 {
+    assert(i > 0 && i < in->n);
     const struct tt_policy_tensor *a = &in->t[i - 1], *b = &in->t[i];
     uint64_t most = in->o.partition_bytes;
     return a->layer != b->layer || a->part != b->part || a->bytes > most || b->bytes > most;
@@ -178,6 +181,7 @@ tutti_status tt_policy_fuse(const struct tt_policy_input *in, bool *begins, stru
     if (!ready)
         return tt_fail_memory(err, "fusion");
     tt_policy_ready(in->t, in->n, ready);
+    assert(in->n > 0);
     mark_units(in, begins);
     if (in->o.fusion == TT_FUSION_THRESHOLD && tt_policy_crosses(in->o.kind))
         by_threshold(in, begins);

@@ -190,6 +190,7 @@ static void fill_defaults(struct tt_policy_input *in)
  * all of equal size but the last. */
 static uint64_t piece_bytes(const struct tt_policy_tensor *t, uint64_t most)
 {
+    assert(t->bytes > 0 && t->bytes % t->elem_bytes == 0);
     uint64_t room = most / t->elem_bytes ? most / t->elem_bytes : 1,
              elems = t->bytes / t->elem_bytes;
     uint64_t pieces = elems / room + (elems % room != 0);
@@ -218,6 +219,7 @@ static tutti_status add_bucket(const struct tt_policy_input *in, struct tt_vec *
                          ? piece_bytes(&in->t[first], in->o.partition_bytes)
                          : all;
     for (; !st && b.offset_bytes < all; b.offset_bytes += b.bytes) {
+        assert(piece > 0);
         b.bytes = all - b.offset_bytes < piece ? all - b.offset_bytes : piece;
         b.algo = tt_policy_pick(in, in->t[first].kind, b.bytes);
         st = push_bucket(v, &b, err);
@@ -243,6 +245,7 @@ static tutti_status make_buckets(const struct tt_policy_input *in, struct tt_pol
         tt_vec_free(&v);
         return st;
     }
+    assert(v.len > 0);
     p->buckets = v.data;
     p->nbuckets = (uint32_t)v.len;
     return TUTTI_OK;
@@ -327,6 +330,7 @@ static tutti_status make_enter(struct contest *c, struct tt_policy *p,
         tt_policy_free(p);
         return st;
     }
+    assert(!c->best || times.iteration_ps <= c->time_ps);
     tt_policy_free(c->best);
     *c = (struct contest){p, times.iteration_ps};
     return TUTTI_OK;

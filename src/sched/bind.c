@@ -112,6 +112,7 @@ uint64_t tt_sched_bind_offset(const struct tt_bind *b, uint32_t chunk)
  * the axes are swapped. n and m are below 2^32. */
 static uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b)
 {
+    assert(m > 0);
     uint64_t sum = 0;
     for (;;) {
         sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
@@ -158,6 +159,7 @@ uint64_t tt_sched_bind_op_bytes(const struct tt_bind *b, const struct tt_slice *
                                 const struct tt_op *op)
 {
     const struct tt_span *spans = sl->spans + op->span;
+    assert(op->span + op->nspans <= sl->nspans && op->nspans > 0);
     /* operands lie on the destination's chunks */
     uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans;
     uint64_t elems = 0;

@@ -6,6 +6,7 @@
  *     row         every step with messages is such an exchange, of one chunk per message, from any
  *                 place
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ struct step {
 /* False: a second message between two ranks in this step, or one that reduces. */
 static bool note(struct step *x, const struct tt_op *op)
 {
+    assert(op->peer < x->s->shape.ranks);
     uint8_t bit = op->kind == TT_OP_SEND ? 1 : 2;
     if (op->kind == TT_OP_RECV_REDUCE || x->seen[op->peer] & bit)
         return false;

@@ -16,10 +16,10 @@
 
 #include "sched/sched_int.h"
 
-_Static_assert(sizeof(struct tt_op) == 20 && sizeof(struct tt_span) == 24,
-               "hash and equality look at bytes");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "plan hashes are defined on little-endian fields");
+static_assert(sizeof(struct tt_op) == 20 && sizeof(struct tt_span) == 24,
+              "hash and equality look at bytes");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "plan hashes are defined on little-endian fields");
 
 struct tt_slice tt_sched_slice(const struct tt_sched *s, uint32_t rank)
 {
@@ -95,6 +95,7 @@ static tutti_status freeze_routes(struct tt_builder *b, struct tt_sched *s, stru
         routes[i].links = links;
         links += routes[i].nlinks;
     }
+    assert(links == (uint32_t *)(routes + n) + nlinks);
     qsort(routes, n, sizeof *routes, compare_routes);
     s->routes = routes;
     s->nroutes = (uint32_t)n;
@@ -124,6 +125,7 @@ static void *freeze_take(struct tt_vec *v)
 static tutti_status take_arrays(struct tt_builder *b, struct tt_sched *s, struct tutti_error *err)
 {
     uint64_t nops = b->ops.len, nspans = b->spans.len;
+    assert(b->op_start.len == b->nslices && b->span_start.len == b->nslices);
     if (!tt_vec_push(&b->op_start, &nops, 1) || !tt_vec_push(&b->span_start, &nspans, 1))
         return tt_fail_memory(err, "schedule");
     s->nops = nops;

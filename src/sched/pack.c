@@ -6,6 +6,8 @@
  * Fields are copied as they are in memory: the ranks have compared that they have one version and
  * byte order. The reader trusts nothing: lengths are checked against the bytes there are, and the
  * result is checked like a file. Declared routes are left out: only pricing needs them. */
+#include <assert.h>
+
 #include "sched/sched_int.h"
 
 #include <stdlib.h>
@@ -81,6 +83,7 @@ void tt_sched_pack(const struct tt_sched *s, uint32_t rank, char *out)
     struct tt_slice sl = tt_sched_slice(s, rank);
     struct parts p;
     lay_out(&h, &p);
+    assert(p.end == h.bytes);
     memset(out, 0, (size_t)h.bytes);
     pack_put(out, &h, sizeof h);
     pack_put(out + p.weights, s->shape.weights, h.weights ? p.owners - p.weights : 0);

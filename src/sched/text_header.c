@@ -5,6 +5,7 @@
  * noticed. Numbers are kept within what the schedule's fields hold; whether they make sense
  * together is checked once everything is read. Lists grow with the file, and are compared with the
  * number of chunks only when they are complete: a claimed number allocates nothing. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -281,7 +282,7 @@ static const struct key keys[] = {
      .optional = true},
     {.name = "hash", .read = read_hash, .field = FIELD(hash), .optional = true},
 };
-_Static_assert(countof(keys) <= 32, "`seen` has a bit for each key");
+static_assert(countof(keys) <= 32, "`seen` has a bit for each key");
 
 static bool seen(const struct loader *l, const char *name)
 {

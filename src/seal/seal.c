@@ -23,17 +23,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(crypto_aead_aes256gcm_state) <= TT_SEAL_STATE, "the state of AES fits");
-_Static_assert(crypto_aead_aes256gcm_ABYTES == TT_SEAL_TAG &&
-                   crypto_aead_chacha20poly1305_ietf_ABYTES == TT_SEAL_TAG,
-               "both ciphers have one size of tag");
-_Static_assert(crypto_aead_aes256gcm_KEYBYTES == TT_SEAL_KEY &&
-                   crypto_aead_chacha20poly1305_ietf_KEYBYTES == TT_SEAL_KEY,
-               "and of key");
+static_assert(sizeof(crypto_aead_aes256gcm_state) <= TT_SEAL_STATE, "the state of AES fits");
+static_assert(crypto_aead_aes256gcm_ABYTES == TT_SEAL_TAG &&
+                  crypto_aead_chacha20poly1305_ietf_ABYTES == TT_SEAL_TAG,
+              "both ciphers have one size of tag");
+static_assert(crypto_aead_aes256gcm_KEYBYTES == TT_SEAL_KEY &&
+                  crypto_aead_chacha20poly1305_ietf_KEYBYTES == TT_SEAL_KEY,
+              "and of key");
 enum { NONCE = 12 };
-_Static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE &&
-                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE,
-               "and of nonce");
+static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE &&
+                  crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE,
+              "and of nonce");
 
 bool tt_seal_has_aes(void)
 {
@@ -53,6 +53,7 @@ void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher, struc
     uint8_t both[2 * TT_SEAL_KEY];
     crypto_generichash_state h;
 
+    assert(cipher != TT_CIPHER_NONE);
     crypto_generichash_init(&h, o->secret, TT_SEAL_KEY, sizeof both);
     crypto_generichash_update(&h, (const uint8_t *)label, sizeof label - 1);
     crypto_generichash_update(&h, o->shared, TT_SEAL_KEY);
@@ -112,6 +113,7 @@ static void next_key(struct tt_seal *s)
  * Sender and receiver call this once per record, so both change keys at the same record. */
 static void advance(struct tt_seal *s, uint8_t nonce[NONCE])
 {
+    assert(s->cipher != TT_CIPHER_NONE && s->number < UINT64_MAX);
     uint64_t number = htole64(s->number);
 
     if (s->number && s->number % TT_SEAL_EPOCH == 0)

@@ -19,6 +19,7 @@
 #ifndef TT_SEAL_H
 #define TT_SEAL_H
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "base/base.h"
@@ -57,7 +58,7 @@ struct tt_seal {
     uint64_t number; /* of the next record */
     enum tt_cipher cipher;
 };
-_Static_assert(_Alignof(struct tt_seal) <= _Alignof(max_align_t), "malloc will do");
+static_assert(_Alignof(struct tt_seal) <= _Alignof(max_align_t), "malloc will do");
 /* The key is replaced after this many records (seal.c says why). */
 #define TT_SEAL_EPOCH (UINT64_C(1) << 24)
 

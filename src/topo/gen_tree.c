@@ -14,6 +14,8 @@
  * The text is read with an explicit stack (at most 64 deep) into groups in text order; leaves are
  * counted, not stored, until their total passed the limit. Link i-1 is the uplink of tree node i;
  * switches are numbered as the inner nodes, breadth-first. */
+#include <assert.h>
+
 #include "topo/topo_int.h"
 
 #include <ctype.h>
@@ -60,6 +62,7 @@ static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_e
     uint32_t i = (uint32_t)ps->groups.len;
     if (i > 0 && ps->depth == 0)
         return fail_at(ps, "a second root; put parentheses around all groups", err);
+    assert(ps->depth <= TT_SPEC_LEVELS && ps->ranks <= TT_TOPO_MAX_RANKS);
     struct group g = {
         .parent = UINT32_MAX, .leaves = leaves, .height = 1, .rank = (uint32_t)ps->ranks};
     if (ps->depth)
@@ -208,6 +211,7 @@ struct numbering {
 static void put_leaves(struct numbering *x, uint32_t parent, uint32_t group)
 {
     const struct group *g = group_at(x->ps, group);
+    assert(x->end + g->leaves <= x->tree->nnodes);
     for (uint32_t k = 0; k < g->leaves; k++, x->end++) {
         x->tree->parent[x->end] = parent;
         x->tree->rank[x->end] = g->rank + k;
@@ -230,6 +234,7 @@ static void number_nodes(const struct parser *ps, struct tt_tree *tree, uint32_t
                 put_leaves(&x, i, c);
                 continue;
             }
+            assert(x.end < tree->nnodes);
             tree->parent[x.end] = i;
             group_of[x.end++] = c;
         }
@@ -272,6 +277,7 @@ static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint
         struct tt_link l = ps->spec->link;
         l.bw[0] = l.bw[1] = uplink_bw(ps, group_at(ps, group_of[i]), leaf);
         group_of[i] = leaf ? tree->rank[i] : t->ranks + switches++;
+        assert(tree->parent[i] < i);
         l.a = group_of[i];
         l.b = group_of[tree->parent[i]];
         tree->uplink[i] = i - 1;

@@ -96,6 +96,7 @@ static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t
     links[0] = 2 * src;
     down[0] = 2 * dst + 1;
     for (uint32_t pow = 1; w != below; pow *= m) {
+        assert(level + 1 < f->levels);
         uint32_t digit = dst / pow % m, first = (level + 1) * f->ranks;
         links[1 + level] = 2 * (first + w * m + digit);
         down[1 + level] = 2 * (first + below * m + digit) + 1;

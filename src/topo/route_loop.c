@@ -61,6 +61,7 @@ uint32_t tt_topo_axis_cables(const struct tt_axis *x, uint32_t jump)
 void tt_topo_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *ret_a,
                        uint32_t *ret_b)
 {
+    assert(i < tt_topo_axis_cables(x, jump));
     uint32_t limit = limit_of(x, jump), inner = i % x->stride, c = i / x->stride % limit,
              outer = i / x->stride / limit;
     uint32_t base = x->origin + outer * x->n * x->stride + inner;
@@ -80,6 +81,7 @@ static uint32_t link_from(const struct tt_loop *l, uint32_t v, uint32_t k, bool 
         begin -= x->n / 2;
         reverse = !back;
     }
+    assert(k < l->njumps && begin < limit);
     return 2 * (l->base[k] + (outer * limit + begin) * x->stride + v % x->stride) + reverse;
 }
 
@@ -146,6 +148,7 @@ static tutti_status add_class(struct tt_loop *l, uint32_t jump, uint32_t base,
             return tt_fail_memory(err, "routes");
         l->capacity = cap;
     }
+    assert(l->njumps < l->capacity && (!l->njumps || jump > l->jump[l->njumps - 1]));
     l->jump[l->njumps] = jump;
     l->base[l->njumps++] = base;
     return TUTTI_OK;
@@ -319,6 +322,7 @@ static uint32_t route_loop_along(const struct tt_loop *l, uint32_t *v, uint32_t 
     while (c != end) {
         uint32_t hop = x->wrap ? l->next[(end + x->n - c) % x->n] : c > end;
         bool back = hop & 1;
+        assert(hop / 2 < l->njumps);
         links[len++] = link_from(l, *v + c * x->stride, hop / 2, back);
         c = (c + (back ? x->n - l->jump[hop / 2] : l->jump[hop / 2])) % x->n;
     }
@@ -334,6 +338,7 @@ uint32_t tt_topo_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst
         links[len++] = 2 * src;
     for (uint32_t d = 0; d < t->routes->nloops; d++)
         len += route_loop_along(&t->routes->loop[d], &v, to, links + len);
+    assert(v == to && len <= t->routes->max);
     if (t->switches)
         links[len++] = 2 * dst + 1;
     return len;

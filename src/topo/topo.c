@@ -8,6 +8,8 @@
  *
  * Invariant of a finished topology: the arcs of a vertex in t->g are in ascending order of
  * neighbour, then link id; so "the lowest neighbour" is "the first arc" everywhere. */
+#include <assert.h>
+
 #include "topo/topo_int.h"
 
 #include <math.h>
@@ -201,6 +203,7 @@ static tutti_status sort_arcs(struct tt_graph *g, struct tutti_error *err)
     memcpy(at, g->start, g->n * sizeof *at);
     for (uint32_t u = 0; u < g->n; u++)
         for (uint32_t k = g->start[u]; k < g->start[u + 1]; k++) {
+            assert(at[g->head[k]] < g->start[g->head[k] + 1]);
             uint32_t slot = at[g->head[k]]++;
             head[slot] = u;
             id[slot] = g->id[k] ^ 1;
@@ -372,6 +375,7 @@ tutti_status tt_topo_finish(struct tt_topo *t, struct tt_topo **ret, struct tutt
         tt_topo_free(t);
         return st;
     }
+    assert(t->routes && t->g.n == t->ranks + t->switches && t->g.narcs == 2 * t->nlinks);
     t->rotational = is_rotational(t);
     t->toroidal = is_toroidal(t);
     t->hash = hash_of(t);

@@ -11,6 +11,8 @@
  *                  swing       asked        ring            for sizes between
  *
  * Answers are kept in a hash table with open addressing. */
+#include <assert.h>
+
 #include "trainsim/trainsim.h"
 
 #include <stdlib.h>
@@ -87,6 +89,7 @@ uint64_t tt_trainsim_prices_hash(const struct tt_prices *p)
 /* The slot of a key, or the free one where it belongs. Half the slots are free, so it ends. */
 static struct price *slot_of(struct price *table, size_t cap, const struct price *key)
 {
+    assert((cap & (cap - 1)) == 0);
     uint64_t h = tt_mix64(key->bytes * 64 + key->coll * 8u + key->carrier);
     for (size_t i = h & (cap - 1);; i = (i + 1) & (cap - 1)) {
         struct price *x = &table[i];
@@ -115,6 +118,7 @@ static void prices_keep(struct tt_prices *p, const struct price *x)
 {
     if (2 * (p->n + 1) > p->cap && !prices_grow(p))
         return; /* no memory: the price is computed again next time */
+    assert(x->used && 2 * (p->n + 1) <= p->cap);
     struct price *slot = slot_of(p->table, p->cap, x);
     p->n += !slot->used;
     *slot = *x;

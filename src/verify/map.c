@@ -3,6 +3,7 @@
  *
  * Open addressing with linear probing, at most 3/4 full, nothing is ever removed. Value 0 marks
  * a free slot. Invariant: from the home slot of a stored key to its own slot no slot is free. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "verify/verify_int.h"
@@ -27,6 +28,7 @@ uint32_t tt_verify_map_get(const struct tt_vmap *m, uint64_t key)
 /* Sets the value of a key, new or known. Ends: there is always a free slot. */
 static void map_place(struct tt_vmap *m, uint64_t key, uint32_t value)
 {
+    assert(value != 0 && m->len < m->cap && (m->cap & (m->cap - 1)) == 0);
     size_t i = map_home(m, key);
     while (m->values[i] != 0 && m->keys[i] != key)
         i = (i + 1) & (m->cap - 1);

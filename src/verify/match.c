@@ -200,6 +200,7 @@ static tutti_status match_join(struct tt_verifier *v, const struct tt_vactive *a
         if (no_recv)
             return unmatched(v, m->src, m->send,
                              msgs[inbox[odd_one(v, inbox, inbox, i)].item].send);
+        assert(inbox[i].key == expected[i].key && m->dst == a->rank);
         m->recv = expected[i].item;
         recv_msg[a->recv_base + m->recv - a->recvs] = inbox[i].item;
     }
@@ -229,6 +230,7 @@ tutti_status tt_verify_match_step(struct tt_verifier *v, const struct tt_vfront 
     v->expected.len = v->recv_msg.len = 0;
     if (!tt_vec_push(&v->expected, NULL, f->recvs) || !tt_vec_push(&v->recv_msg, NULL, f->recvs))
         return tt_fail_memory(v->err, "messages");
+    assert(v->inbox.len == v->msgs.len && v->inbox_end.len == (size_t)f->n + 1);
     const uint32_t *end = v->inbox_end.data;
     for (uint32_t k = 0; k < f->n && !st; k++) {
         uint32_t begin = k ? end[k - 1] : 0;

@@ -97,6 +97,7 @@ static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first
 /* Returns the last run that starts at or before the chunk. Invariant: it is in [lo, hi). */
 static uint32_t find_run(const struct row *row, uint32_t chunk)
 {
+    assert(row->n > 0 && row->runs[0].first == 0);
     uint32_t lo = 0, hi = row->n;
     while (hi - lo > 1) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -184,6 +185,7 @@ static struct row *row_for_writing(struct tt_vstate *st, uint32_t rank, uint32_t
 /* The budget is charged for capacity, which is what takes memory. */
 static bool grow_runs(struct tt_vstate *st, struct row *row, uint32_t need)
 {
+    assert(need > row->cap);
     uint32_t cap = need + need / 2;
     uint64_t more = (uint64_t)(cap - row->cap) * sizeof *row->runs;
     struct run *runs = more <= st->runs_left ? tt_resize(row->runs, cap, sizeof *runs) : NULL;
@@ -200,6 +202,7 @@ static bool grow_runs(struct tt_vstate *st, struct row *row, uint32_t need)
 static bool replace_runs(struct tt_vstate *st, struct row *row, uint32_t lo, uint32_t hi)
 {
     uint32_t n = (uint32_t)st->splice.len, total = row->n - (hi - lo) + n;
+    assert(lo <= hi && hi <= row->n);
     if (total > row->cap && !grow_runs(st, row, total))
         return false;
     if (!tt_verify_state_charge(st, (row->n - hi) / RUNS_PER_WORK))
@@ -218,6 +221,7 @@ static bool write_runs(struct tt_vstate *st, struct row *row, const struct tt_vp
                        size_t n)
 {
     uint32_t first = pieces[0].first, end = pieces[n - 1].first + pieces[n - 1].len;
+    assert(first < end && end <= st->shape->chunks);
     uint32_t lo = find_run(row, first), hi = find_run(row, end - 1) + 1;
     /* what holds from `end` on, if the last touched run extends further */
     uint32_t rest = row->runs[hi - 1].value;

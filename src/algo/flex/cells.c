@@ -56,6 +56,7 @@ static tutti_status overlay_make(const struct tt_flex_cells *child, uint32_t chi
 static tutti_status cells_alloc(struct tt_flex_cells *c, uint32_t n, bool inner,
                                 struct tutti_error *err)
 {
+    assert(n > 0);
     c->n = n;
     c->end = tt_alloc(n, sizeof *c->end);
     c->rep = tt_alloc(n, sizeof *c->rep);
@@ -84,6 +85,7 @@ static void set_cell(struct tt_flex_cells *node, struct tt_flex_cells *child, ui
 static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const struct overlay *o,
                                struct tt_flex_cells *all, struct tutti_error *err)
 {
+    assert(t->node[v].count > 0);
     const struct tt_flex_node *node = &t->node[v];
     struct tt_flex_cells *child = &all[node->first];
     uint64_t n = 0;

@@ -15,6 +15,8 @@
  * representative has made (in OUT, or in scratch when OUT is only for the rank's own chunks). Each
  * child that does not keep a chunk sends it exactly once: therefore the same runs backwards
  * distribute it again. */
+#include <assert.h>
+
 #include "algo/flex/flex.h"
 
 #include <stdlib.h>
@@ -36,6 +38,7 @@ static uint32_t level_steps(const struct tt_flex_tree *t, bool circulant, uint32
 
 uint32_t tt_flex_steps(const struct tt_flex_tree *t, bool circulant, uint32_t blocks)
 {
+    assert(blocks > 0);
     uint32_t steps = blocks - 1;
     for (uint32_t h = 1; h <= t->node[0].height; h++)
         steps += level_steps(t, circulant, h);
@@ -69,11 +72,13 @@ static uint32_t result(const struct group *g)
 static uint32_t rep_of(const struct group *g, uint32_t k, uint32_t chunk)
 {
     const struct tt_flex_cells *c = &g->p->cells[g->p->tree.node[g->v].first + k];
+    assert(k < g->p->tree.node[g->v].count && c->lower[g->at[chunk]] < c->n);
     return c->rep[c->lower[g->at[chunk]]];
 }
 
 static uint32_t kept_by(const struct group *g, uint32_t chunk)
 {
+    assert(g->at[chunk] < g->p->cells[g->v].n);
     return g->p->cells[g->v].kept[g->at[chunk]];
 }
 

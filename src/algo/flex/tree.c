@@ -12,6 +12,8 @@
  *
  * Vertices are walked breadth-first from the root with the children of each in a fixed order: nodes
  * come out with parents before children and children consecutive. */
+#include <assert.h>
+
 #include "algo/flex/flex.h"
 
 #include <math.h>
@@ -214,6 +216,7 @@ static void tree_number(const struct raw *r, const uint32_t *leaves, uint32_t *q
             if (leaves[r->child[k]] == 0)
                 continue;
             queue[t->nnodes] = tree_skip(r, leaves, r->child[k], &bw);
+            assert(t->nnodes < r->n);
             t->node[t->nnodes++] = (struct tt_flex_node){.parent = i, .bw = bw};
             v->count++;
         }

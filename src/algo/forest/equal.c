@@ -20,6 +20,7 @@
  * count twice.
  *
  * Trees for reduce-scatter or all-gather alone have given roots, the same number for each. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ static tutti_status lay(struct tt_forest_packer *k, uint32_t i, bool again, doub
                                 .roots = k->kind == TT_FOREST_BOTH ? 2 : 1,
                                 .length = k->length,
                                 .shallow = SHALLOW};
+    assert(!again || i < k->pairs.len);
     double before = again ? potential(k, k->load, steep) : 0, cost;
     if (again)
         tt_forest_load(&k->net, old, -1, k->load);
@@ -206,6 +208,7 @@ static tutti_status try_equal(struct tt_forest_packer *k, uint32_t n, uint32_t t
 {
     uint32_t different = n < trees ? n : trees;
     tutti_status st = tt_forest_lay(k, different, err);
+    assert(n - different <= different);
     for (uint32_t i = 0; i < n - different && !st; i++)
         tt_forest_packer_pair(k, i)->weight = tt_forest_packer_pair(k, i)->copies = 2;
     tt_forest_packer_reload(k);

@@ -105,6 +105,7 @@ static void find_heights(struct lister *l)
 static uint32_t centre(struct lister *l, const struct tt_forest_tree *t)
 {
     uint32_t end = list_walk(l, t, list_walk(l, t, 0)), far = l->depth[end];
+    assert(l->parent[end] != UINT32_MAX || far == 0);
     for (uint32_t i = 0; i < far / 2; i++)
         end = l->parent[end];
     return end;
@@ -117,6 +118,7 @@ static bool push_message(struct lister *l, const struct tt_forest_tree *t,
     m.links = t->links + e->first;
     m.nlinks = e->n;
     if (m.src != e->a) { /* an undirected tree, the other way */
+        assert(m.src == e->b);
         uint32_t *turned = l->pool + l->used;
         for (uint32_t i = 0; i < e->n; i++)
             turned[i] = m.links[e->n - 1 - i] ^ 1;

@@ -24,6 +24,7 @@
  *
  * All arithmetic is plain IEEE in a fixed order and the amount of work is counted: every machine
  * finds the same packing. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ static bool add_column(struct tt_forest_packer *k, struct tt_forest_lp *lp,
 static double take_weights(struct tt_forest_packer *k, const struct tt_forest_lp *lp,
                            double *weight)
 {
+    assert(k->pairs.len > 0);
     double sum = tt_forest_lp_weights(lp, weight);
     memset(k->load, 0, k->net.nres * sizeof *k->load);
     for (size_t i = 0; i < k->pairs.len; i++) {
@@ -257,6 +259,7 @@ static void make_copies(struct tt_forest_packer *k)
     for (size_t i = 0; i < k->pairs.len; i++)
         sum += tt_forest_packer_pair(k, i)->weight;
     for (size_t i = 0; i < k->pairs.len; i++) {
+        assert(sum > 0);
         double n = tt_forest_packer_pair(k, i)->weight / sum * TT_FOREST_COPIES;
         tt_forest_packer_pair(k, i)->copies = n < 1.5 ? 1 : (uint32_t)n;
     }
@@ -285,6 +288,7 @@ static tutti_status first_bounds(struct tt_forest_packer *k, struct tutti_error 
 /* Moves the pairs; *pairs is empty afterwards. */
 static void use_pairs(struct tt_forest_packer *k, struct tt_vec *pairs)
 {
+    assert(k->pairs.len == 0);
     k->pairs = *pairs;
     *pairs = (struct tt_vec){.elem = sizeof(struct tt_forest_pair)};
 }

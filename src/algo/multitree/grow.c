@@ -129,6 +129,7 @@ static tutti_status sort_as_published(struct grower *g, struct tutti_error *err)
 /* Members of earlier steps are to be tried again, except those that are of no more use. */
 static void rewind_tree(const struct grower *g, struct tree *t)
 {
+    assert(t->kept <= t->next && t->next <= t->len && t->known <= t->len);
     uint32_t gone = t->next - t->kept;
     memmove(t->live + t->kept, t->live + t->next, (t->len - t->next) * sizeof *t->live);
     t->len -= gone;
@@ -161,6 +162,7 @@ static bool add_edge(struct grower *g, uint32_t tree, uint32_t parent, uint32_t 
         !tt_vec_push(&g->links, g->step.path, g->step.npath))
         return false;
     tt_multitree_take(&g->step, tree, parent, child);
+    assert(t->len < g->ranks && t->members < g->ranks);
     t->live[t->len++] = child;
     g->complete += ++t->members == g->ranks;
     return true;
@@ -254,6 +256,7 @@ static tutti_status grow_step(struct grower *g, uint32_t number,
 static tutti_status grow_finish(struct grower *g, uint32_t steps, struct tt_multitree_trees *ret,
                                 struct tutti_error *err)
 {
+    assert(g->complete == g->ranks && g->edges.len == (size_t)g->ranks * (g->ranks - 1));
     struct tt_multitree_edge end = {.path = (uint32_t)g->links.len};
     uint32_t nedges = (uint32_t)g->edges.len;
     if (!tt_vec_push(&g->edges, &end, 1))

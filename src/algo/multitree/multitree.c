@@ -120,7 +120,7 @@ static bool grows(const struct tt_algo_args *a, int phase)
 }
 
 /* A memo for each phase. */
-_Static_assert((int)TT_ALGO_MEMOS > (int)TT_MULTITREE_HAND, "memos are numbered by phase");
+static_assert((int)TT_ALGO_MEMOS > (int)TT_MULTITREE_HAND, "memos are numbered by phase");
 static void memos(const struct tt_algo_args *a, struct tt_synthesis *y)
 {
     for (int phase = 0; phase < 2 && tt_multitree_worth_keeping(a->topo); phase++) {

@@ -14,6 +14,7 @@
  *       x   y         stays exhausted for this tree and step. It is remembered (`spent`) and not
  *                     searched again.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +218,7 @@ static uint32_t search_enqueue(struct tt_multitree_step *s, uint32_t tree, uint3
         if (s->seen[sw] == s->stamp || s->slots[n->slot[k]] == 0 ||
             is_spent(s, tree, sw, v < n->ranks))
             continue;
+        assert(n->head[k] >= n->ranks && len < n->t->switches);
         s->seen[sw] = s->stamp;
         s->via[sw] = n->link[k];
         s->queue[len++] = sw;
@@ -231,6 +233,7 @@ static void trace(struct tt_multitree_step *s, uint32_t link)
     uint32_t len = 0;
     for (;;) {
         uint32_t tail = link & 1 ? t->links[link / 2].b : t->links[link / 2].a;
+        assert(link != NONE && len < t->switches + 2);
         s->path[len++] = link;
         if (tail < t->ranks)
             break;
@@ -311,6 +314,8 @@ void tt_multitree_take(struct tt_multitree_step *s, uint32_t tree, uint32_t pare
 {
     for (uint32_t i = 0; i < s->npath; i++)
         s->slots[tt_multitree_slot(s->n->t, s->path[i])]--;
+    assert(s->npath > 0 && s->inject[parent] > 0 && s->eject[child] > 0);
+    assert(!tt_forest_has(s, tree, child));
     if (--s->inject[parent] == 0) {
         s->may_put[parent / 64] &= ~(UINT64_C(1) << parent % 64);
         s->senders--;

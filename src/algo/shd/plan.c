@@ -25,6 +25,7 @@
 
 static void add_dim(struct tt_shd *h, uint32_t size, uint32_t weight)
 {
+    assert(h->ndims < countof(h->dim));
     if (size > 1)
         h->dim[h->ndims++] =
             (struct tt_shd_dim){.size = size, .weight = weight, .loop = tt_shd_loop_make(size)};
