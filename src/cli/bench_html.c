@@ -1,5 +1,5 @@
-/* bench_html.c - the page of tutti bench: bus bandwidth by size, time beside its prediction, measured
- * time in multiples of the bound, and the table. */
+/* bench_html.c - the page of tutti bench: bus bandwidth by size, time beside its prediction,
+ * measured time in multiples of the bound, and the table. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* explain_html.c - the page of tutti explain: who wins and how far from the bound, every candidate as
- * a bar, what proves the bound, refusals with their reasons, and the winners by size. */
+/* explain_html.c - the page of tutti explain: who wins and how far from the bound, every candidate
+ * as a bar, what proves the bound, refusals with their reasons, and the winners by size. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

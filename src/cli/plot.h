@@ -1,6 +1,6 @@
-/* plot.h - pictures of numbers as SVG, for files and inside pages: lines over two axes (plot.c), bars
- * and tracks of time (plot_bars.c). Texts may hold markup: it stays text. Write errors show in the
- * stream. */
+/* plot.h - pictures of numbers as SVG, for files and inside pages: lines over two axes (plot.c),
+ * bars and tracks of time (plot_bars.c). Texts may hold markup: it stays text. Write errors show in
+ * the stream. */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 

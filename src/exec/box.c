@@ -364,6 +364,7 @@ bool tt_exec_box_progress(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_context **at = &e->boxing, *x = *at; x; x = *at) {
+        assert(x->box_first);
         any = take_boxes(x) || any;
         if (e->failed)
             return true;

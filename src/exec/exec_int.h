@@ -207,6 +207,7 @@ bool tt_exec_retry_deferred(struct tt_engine *e);
 struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm);
 static inline uint32_t tt_context_world(const struct tt_context *x, uint32_t rank)
 {
+    assert(rank < x->n);
     return x->members ? x->members[rank] : rank;
 }
 /* The member by its rank in the context, or in the transport; made if needed. NULL: not a member,

@@ -181,6 +181,7 @@ static tutti_status send_go(struct tt_letter *l)
  * */
 static void settle_body(struct tt_letter *l)
 {
+    assert(l->sends && l->done <= l->bytes);
     if (l->next == NOTHING && !l->under_way && l->done == l->bytes)
         letter_finish(l->context->engine, l, DONE);
 }

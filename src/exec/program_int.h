@@ -109,6 +109,7 @@ tutti_status tt_exec_layout_make(const struct tt_program_config *c, struct tt_xl
 void tt_exec_layout_free(struct tt_xlayout *l);
 static inline uint64_t tt_xlayout_elems(const struct tt_xlayout *l, uint32_t chunk)
 {
+    assert(chunk < l->chunks);
     return l->sum[chunk + 1] - l->sum[chunk];
 }
 
@@ -305,6 +306,7 @@ tutti_status tt_exec_compile_room(struct tt_xcompile *x, uint32_t i, bool waits)
  * there are enough of them. */
 static inline uint64_t tt_xpart(const struct tt_program *p, uint64_t elems, uint32_t k)
 {
+    assert(k <= p->segments);
     if (k == 0 || k == p->segments)
         return k ? elems : 0;
     uint32_t shift = 6 - p->elem_shift; /* elements of a cache line */

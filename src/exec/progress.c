@@ -166,6 +166,7 @@ static void handle_arrival(struct tt_engine *e, const struct tt_event *ev)
 
 static void handle(struct tt_engine *e, const struct tt_event *ev)
 {
+    assert(ev->peer < e->size);
     if (e->failed)
         progress_release(e, ev);
     else if (ev->kind == TT_EV_SENT)

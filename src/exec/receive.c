@@ -194,6 +194,7 @@ static bool put_reference(struct tt_engine *e, struct tt_program *p, const struc
 /* The sender's reduction has written the piece into its place. */
 static bool put_written(struct tt_program *p, const struct target *t)
 {
+    assert(*t->state == TT_XMISSING);
     *t->state = is_ready(p, t) ? TT_XTAKEN : TT_XWRITTEN;
     return is_ready(p, t) && --p->tasks[t->task].left == 0;
 }

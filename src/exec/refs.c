@@ -105,6 +105,7 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
         return TUTTI_ERR_REFUSED;
     bool heap = tt_direct_owns(e->direct, iov->iov_base, iov->iov_len);
     if (heap) {
+        assert(l->program->slot < e->max_requests);
         *ret = (struct tt_xref){.at = (uintptr_t)iov->iov_base,
                                 .cookie = (uint64_t)(l->program->slot + 1) << 32 | task,
                                 .kind = TT_XKIND_HEAP};

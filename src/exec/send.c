@@ -174,6 +174,7 @@ static bool send_flush(struct tt_engine *e, struct tt_xlink *l)
     struct tt_program *p = l->program;
     while (l->head != TT_XNO) {
         uint32_t task = l->head, n = p->fresh[p->mode][task].left;
+        assert(l->piece <= n && task < p->ntasks);
         while (l->piece < n) {
             tutti_status st = send_piece(e, l, task);
             if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)

@@ -1,5 +1,6 @@
-/* quad.h - inside src/kernel: moves vectors between memory and registers; the same for every
- * data type. */
+/* quad.h - inside src/kernel: moves vectors between memory and registers, four at a time (a quad)
+ * or one (the edges of walk.h); the same for every data type. Only streaming stores need alignment;
+ * bytes outside the range are neither read nor written. */
 #ifndef TT_KERNEL_QUAD_H
 #define TT_KERNEL_QUAD_H
 

@@ -287,6 +287,7 @@ void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al,
             old = cache_take(c, 0);
             kept_free(&old);
         }
+        assert(c->nkept < SCHEDULES && c->bytes + k.bytes <= BYTES);
         cache_append(c, k);
         k = (struct kept){0}; /* the list owns it now */
     }

@@ -1,4 +1,5 @@
-/* report_int.h - a report from the inside: report.c collects and prints it, report_html.c draws it. */
+/* report_int.h - a report from the inside: report.c collects and prints it, report_html.c draws it.
+ * */
 #ifndef REPRO_REPORT_INT_H
 #define REPRO_REPORT_INT_H
 
@@ -49,8 +50,8 @@ struct repro_report {
     size_t ntables, nlines;
 };
 
-/* report_html.c. Write DIR/<experiment>-<table>.svg for every plotted table (further pictures of it:
- * ...-<column>.svg), and DIR/<experiment>.html. Return 0 or the exit code after a complaint. */
+/* report_html.c. Write DIR/<experiment>-<table>.svg for every plotted table (further pictures of
+ * it: ...-<column>.svg), and DIR/<experiment>.html. Return 0 or the exit code after a complaint. */
 int repro_draw(const struct repro_report *r, const struct cli_args *a, const char *dir);
 int repro_page(const struct repro_report *r, const struct cli_args *a, const char *dir);
 #endif

@@ -149,6 +149,7 @@ static tutti_status count_steps(struct tt_sched *s, struct tutti_error *err)
     for (uint64_t i = 0; i < s->nops; i++)
         if (s->ops[i].step > last)
             last = s->ops[i].step;
+    assert(last < TT_MAX_STEPS);
     s->nsteps = s->nops ? last + 1 : 0;
     uint64_t *seen = tt_zalloc(last / 64 + 1, sizeof *seen);
     if (!seen)

@@ -1,4 +1,6 @@
-/* text.h - shared by the writer, the header reader and the operation reader of the text form. */
+/* text.h - the text form (tutti-schedule(5)) inside src/sched: what text_write.c writes and what
+ * text_header.c reads before text_read.c reads the operations, which may be too many to keep. What
+ * a file says is checked before it sizes an allocation. */
 #ifndef TT_SCHED_TEXT_H
 #define TT_SCHED_TEXT_H
 

@@ -80,6 +80,7 @@ struct tt_direct {
 
 static inline struct tt_door *tt_direct_door(const struct tt_direct *d, uint32_t rank)
 {
+    assert(rank < d->n);
     return (struct tt_door *)(void *)((char *)d->doors + rank * d->door_stride);
 }
 void tt_direct_ring_all(struct tt_direct *d); /* after publishing something */

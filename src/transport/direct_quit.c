@@ -14,6 +14,7 @@
  * been killed, or was stopped and may go on at any time. Then the leaver takes its buffers out of
  * the shared heap, by putting copies of the pages at the same addresses. The heap is not shared
  * afterwards; no rank needs it, since an abort is final. */
+#include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -81,6 +82,7 @@ void tt_direct_quit(struct tt_direct *d)
 {
     uint64_t until = tt_now_ns() + PATIENCE_NS;
     tt_direct_abort(d);
+    assert(tt_direct_aborted(d));
     while (leased(d) && tt_now_ns() < until)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     for (size_t i = 0; !d->detached && leased(d) && i < d->heap_spans.len; i++) {

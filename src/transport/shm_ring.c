@@ -70,6 +70,7 @@ static uint32_t wrapped(uint32_t at, uint32_t area)
 
 void tt_shm_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity)
 {
+    assert(area_bytes(capacity) % UNIT == 0);
     *r = (struct tt_ring_out){.frames = (char *)memory + TT_LINE,
                               .tail = memory,
                               .area = area_bytes(capacity),

@@ -23,6 +23,8 @@
 #ifndef TT_ROLL_H
 #define TT_ROLL_H
 
+#include <assert.h>
+
 #include "base/base.h"
 
 enum { TT_ROLL_RANKS = 4096 }; /* ranks of a world that can call the roll */
@@ -32,14 +34,17 @@ struct tt_set {
 };
 static inline bool tt_set_has(const struct tt_set *s, uint32_t r)
 {
+    assert(r < TT_ROLL_RANKS);
     return s->word[r / 64] >> (r % 64) & 1;
 }
 static inline void tt_set_add(struct tt_set *s, uint32_t r)
 {
+    assert(r < TT_ROLL_RANKS);
     s->word[r / 64] |= UINT64_C(1) << (r % 64);
 }
 static inline void tt_set_remove(struct tt_set *s, uint32_t r)
 {
+    assert(r < TT_ROLL_RANKS);
     s->word[r / 64] &= ~(UINT64_C(1) << (r % 64));
 }
 void tt_roll_unite(struct tt_set *s, const struct tt_set *more);

@@ -39,6 +39,7 @@ static void take_answer(struct tt_watch *w, uint32_t r, const struct tt_answer *
     if (w->rank != 0 || !tt_watch_has_case(w) || a->comm != w->trouble.op.comm ||
         a->seq != w->asked_seq)
         return;
+    assert(r < w->nseats && w->reporter < w->size);
     s->answer = *a;
     s->answered = true;
 }
