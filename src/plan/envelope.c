@@ -1,5 +1,5 @@
 /* envelope.c - which algorithm wins at which size: the lower envelope of the candidates' costs
- * (ties are broken as in choose.c), sampled at min, 2 min, 4 min, ... <= max.
+ * (ties are broken as in choose_auto.c), sampled at min, 2 min, 4 min, ... <= max.
  *
  *     time                  .  ring
  *      |     oneshot ,'   .'

@@ -103,6 +103,22 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p,
 /* Chooses into an empty plan; p holds problem, topology and bound_ps, which the ratios refer to. */
 tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes,
                             struct tt_plan *plan, struct tutti_error *err);
+/* The best of all algorithms, into an empty plan (choose_auto.c). */
+tutti_status tt_plan_choose_auto(const struct tt_pricing *p, struct tt_plan *plan,
+                                 struct tutti_error *err);
+/* What both files of choosing use (choose.c). list: the whole table as candidates, in table order;
+ * the plan owns them. segments: finds the best number if `spare` work suffices, else the price with
+ * one stays. settle: the candidate's decision and schedule become the plan's. */
+tutti_status tt_plan_choose_list(struct tt_plan *plan, struct tutti_error *err);
+tutti_status tt_plan_choose_segments(const struct tt_pricing *p, const struct tt_way *way,
+                                     uint64_t spare, struct tt_candidate *c,
+                                     struct tutti_error *err);
+tutti_status tt_plan_choose_settle(struct tt_plan *plan, const struct tt_pricing *p,
+                                   struct tt_candidate *c, struct tutti_error *err);
+uint64_t tt_plan_budget_work(uint64_t budget_ms); /* the budget as work; saturates */
+enum { TT_PLAN_WORDS = 40 };
+/* A number of operations for people: "41.3 million". */
+const char *tt_plan_count_words(uint64_t n, char text[TT_PLAN_WORDS]);
 /* A deep copy without the built schedule. `vertices` is the length of the bounds' side arrays:
  * ranks + switches of the network. */
 tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret,

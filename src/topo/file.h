@@ -21,6 +21,11 @@ struct tt_file {
     bool routing_given, wrap_given, ranks_given, switches_given;
 };
 
+/* file_keys.c: the value of a key, once; whether there was one. */
+tutti_status tt_topo_file_key(struct tt_file *rd, const struct tt_json_token *tok,
+                              struct tutti_error *err);
+bool tt_topo_file_was_read(const struct tt_file *rd, const char *key);
+tutti_status tt_topo_file_set_text(char **slot, const char *text, struct tutti_error *err);
 /* The next value: an integer in [min, max]. */
 tutti_status tt_topo_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret,
                               struct tutti_error *err);
