@@ -118,7 +118,6 @@ void tt_comm_apart_begin(struct tt_comm *c, bool collective)
 void tt_comm_apart_end(struct tt_comm *c, bool collective)
 {
     tt_comm_enter(c);
-    assert(c->calling || !collective);
     c->calling = c->calling && !collective;
 }
 
