@@ -102,8 +102,8 @@ enum tt_shake_end tt_boot_shake_connect(struct tt_shake *s, int fd, const struct
 }
 
 /* Is this greeting for us? A rank that meets rank 0 does not know the job id yet, nor does a
- * newcomer; every other connection must carry it. A rank of another job may greet us with a rank that this job does not
- * have; rank 0 refuses that in words later (meet.c). */
+ * newcomer; every other connection must carry it. A rank of another job may greet us with a rank
+ * that this job does not have; rank 0 refuses that in words later (meet.c). */
 static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
 {
     const struct tt_greeting *g = &s->peer;

@@ -3,8 +3,8 @@
  * From the bottom up: wire (bytes <-> structs, pure), net (sockets that never wait longer than
  * told), auth (one handshake as a state machine), gate (many incoming handshakes), dial (one
  * outgoing connection with retries). Built on these: meet (rank 0), join (the others), exchange
- * (all-gather), porter (links), guest (newcomers that wait), enter (a newcomer itself), succeed (the
- * job after a change of its members). */
+ * (all-gather), porter (links), guest (newcomers that wait), enter (a newcomer itself), succeed
+ * (the job after a change of its members). */
 #ifndef TT_BOOT_INT_H
 #define TT_BOOT_INT_H
 

@@ -5,10 +5,10 @@
  *     barrier                          every member knows the newcomers
  *     roll call (shrink.c)          -- decides who goes on, and whether the newcomers come in
  *
- * A member may die at any of these lines, so that some ranks get past it and others do not. The roll
- * call settles it: a rank proposes the newcomers only if it has passed the barrier, and then all
- * ranks have the same list, whether they have passed it or not. Whatever is decided, every rank can
- * carry out. A failure therefore is no reason to return: the members that live go on, as after
+ * A member may die at any of these lines, so that some ranks get past it and others do not. The
+ * roll call settles it: a rank proposes the newcomers only if it has passed the barrier, and then
+ * all ranks have the same list, whether they have passed it or not. Whatever is decided, every rank
+ * can carry out. A failure therefore is no reason to return: the members that live go on, as after
  * tt_comm_shrink. */
 #include <stdlib.h>
 #include <string.h>

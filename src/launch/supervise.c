@@ -309,7 +309,6 @@ static void weigh_hanging(struct sup *s)
 static void name_hanging(struct sup *s, const struct sup_blame *b)
 {
     char who[160];
-    assert(b->rank < s->job->size);
     s->blame = *b;
     s->culprit = b->rank;
     fprintf(stderr,

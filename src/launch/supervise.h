@@ -8,10 +8,10 @@
  * timeout_ns plus a second, because they have an error to report; then they get SIGTERM, and two
  * seconds later SIGKILL. A rank that the others blame, and that is stopped for that long after they
  * have ended with status 0, is ended in the same way. A job that can go on with fewer ranks (least)
- * fails when fewer than that are left; until then a rank that fails is only named, and started again
- * if that is asked for, after a pause that doubles from 0.1 s to 30 s. No rank
- * outlives the launcher, even when that is killed. Processes that a rank leaves in its group get
- * two seconds after the last rank. */
+ * fails when fewer than that are left; until then a rank that fails is only named, and started
+ * again if that is asked for, after a pause that doubles from 0.1 s to 30 s. No rank outlives the
+ * launcher, even when that is killed. Processes that a rank leaves in its group get two seconds
+ * after the last rank. */
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
 

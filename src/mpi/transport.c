@@ -33,8 +33,8 @@
 
 #include "mpi/mpi_int.h"
 
-/* STREAMS (8) is twice the number of pieces that the executor may hold for a reduction (TT_XHOLD), so
- * that a peer can always make progress. */
+/* STREAMS (8) is twice the number of pieces that the executor may hold for a reduction (TT_XHOLD),
+ * so that a peer can always make progress. */
 enum { SLOTS_IN = 8, SLOTS_OUT = 16, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
 enum { STREAMS = TT_MPI_TAGS - 1 };
 /* Waiting: LOOKS polls with sched_yield between them, then sleeps that double from NAP_MIN_NS to
