@@ -2,7 +2,7 @@
  * of its short input to every other. No messages are sent: each rank puts its input into its box
  * (direct.h) and takes what it needs from the boxes of all.
  *
- *     all-reduce       box r: all of rank r's vector         rank q: reduces the boxes, as scheduled
+ *     all-reduce       box r: all of rank r's vector         rank q: reduces the boxes in order
  *     reduce-scatter   box r: all but the block of rank r    rank q: reduces its blocks
  *     all-gather       box r: rank r's block                 rank q: copies from each box
  *     all-to-all       box r: rank r's row                   rank q: copies its column
@@ -112,7 +112,8 @@ static bool find_unsent(const struct tt_xcompile *x, struct tt_xbox *b)
     uint32_t me = x->config->rank, chunks = x->shape->chunks, n = 0, end = 0;
     uint8_t *sent = tt_zalloc(chunks, 1);
     for (size_t i = 0; sent && i < x->slice.nops; i++)
-        for (uint32_t k = 0; x->slice.ops[i].kind == TT_OP_SEND && k < x->slice.ops[i].nspans; k++) {
+        for (uint32_t k = 0; x->slice.ops[i].kind == TT_OP_SEND && k < x->slice.ops[i].nspans;
+             k++) {
             const struct tt_span *s = &x->slice.spans[x->slice.ops[i].span + k];
             for (uint32_t c = 0; c < s->reps * s->len; c++)
                 sent[s->first + c / s->len * s->stride + c % s->len] = 1;

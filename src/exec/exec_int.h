@@ -387,7 +387,7 @@ struct tt_xbox {
     uint32_t locals; /* the first local operation */
     uint32_t n;
     struct tt_xboxed *taken;
-    size_t unsent, resumed; /* bytes [unsent, resumed) of the input are not put: nobody takes them */
+    size_t unsent, resumed; /* input bytes [unsent, resumed) are not put: no rank needs them */
 };
 tutti_status tt_exec_box_make(struct tt_xcompile *x);
 void tt_exec_box_free(struct tt_xbox *b);

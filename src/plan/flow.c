@@ -9,8 +9,8 @@
  *     more segments                 flex 215     chain 219     322 ms > 217 ms, cannot win
  *
  * Candidates are simulated by ascending step time, each with the number of segments that the
- * step level found. One whose busiest link alone needs 2 % longer than the fastest so far cannot win
- * and is left out. Then other numbers of segments are tried for those near the fastest.
+ * step level found. One whose busiest link alone needs 2 % longer than the fastest so far cannot
+ * win and is left out. Then other numbers of segments are tried for those near the fastest.
  *
  * Work is counted by the simulator, never timed, so ranks that plan separately agree. It grows with
  * the number of segments, so a small simulation tells what a large one will need. A candidate with
