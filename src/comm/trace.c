@@ -1,5 +1,5 @@
-/* trace.c - TUTTI_TRACE (and the counters of TUTTI_TOP, base/board.h): one file of what every rank did, in the format that chrome://tracing,
- * Perfetto and `tutti view` read.
+/* trace.c - TUTTI_TRACE (and the counters of TUTTI_TOP, base/board.h): one file of what every
+ * rank did, in the format that chrome://tracing, Perfetto and `tutti view` read.
  *
  *     open:  a ring of events (base/record.h) for this process
  *     runs:  calls and waits are noted here, pieces and idle times by exec

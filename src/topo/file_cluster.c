@@ -1,5 +1,5 @@
-/* file_cluster.c - clusters as schedulers and launchers list them: Slurm's topology.conf and Open MPI's
- * hostfile. Both become a spec of kind tree, with the names of the file.
+/* file_cluster.c - clusters as schedulers and launchers list them: Slurm's topology.conf and Open
+ * MPI's hostfile. Both become a spec of kind tree, with the names of the file.
  *
  *     SwitchName=s0 Nodes=tux[0-3]         tree:(4 2)@LINK: nodes are ranks
  *     SwitchName=s1 Nodes=tux[4,7]

@@ -5,7 +5,8 @@
  *         <object type="Package">
  *           <info name="CPUVendor" value="GenuineIntel"/>
  *           <object type="Bridge" bridge_type="0-1">
- *             <object type="Bridge" bridge_type="1-1" pci_busid="0000:05:00.0" pci_link_speed="15.75">
+ *             <object type="Bridge" bridge_type="1-1" pci_busid="0000:05:00.0"
+ *                     pci_link_speed="15.75">
  *               <object type="PCIDev" pci_busid="0000:06:00.0" pci_link_speed="15.753846">
  *                 <object type="OSDev" name="cuda0" osdev_type="5"/>
  *

@@ -165,8 +165,8 @@ static tutti_status read_row(struct matrix *m, uint32_t i, bool left)
     return !st && !last ? matrix_fail(m, "the row is too long", "") : st;
 }
 
-/* The shape: names on top, names on the left, and n from the first row of rates. Names that stand on
- * top are read. */
+/* The shape: names on top, names on the left, and n from the first row of rates. Names that stand
+ * on top are read. */
 static tutti_status read_shape(struct matrix *m, bool *ret_left)
 {
     uint32_t cells = 0, top = 0;
@@ -219,8 +219,8 @@ static tutti_status read_matrix(struct matrix *m)
 
 /* ---- the tree ---- */
 
-/* Nodes 0 .. n-1 are ranks, the others what was joined. `rate` is that of the slowest pair inside. A
- * node whose children went to a larger one has neither children nor a parent. */
+/* Nodes 0 .. n-1 are ranks, the others what was joined. `rate` is that of the slowest pair inside.
+ * A node whose children went to a larger one has neither children nor a parent. */
 struct tree {
     const struct matrix *m;
     uint32_t *parent, *in; /* by node: its switch; by rank: the root that holds it */
