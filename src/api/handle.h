@@ -36,7 +36,8 @@
     X(TRAINSIM, "simulated step", "freed", true) \
     X(SURVEY, "survey", "freed", true)           \
     X(JSON, "JSON document", "closed", true)     \
-    X(RUN, "trace of a run", "freed", true)
+    X(RUN, "trace of a run", "freed", true)      \
+    X(TOP, "look at running jobs", "freed", true)
 enum api_kind {
     API_NOTHING,
 #define API_KIND_ENUM(id, name, end, forks) API_##id,

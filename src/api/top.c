@@ -5,27 +5,12 @@
 #include "api/api.h"
 #include "base/board.h"
 
-struct tutti_top {
+struct api_top {
     size_t n;
     struct tt_board **board;
 };
 
-tutti_status tutti_top_read(struct tutti_top **ret, struct tutti_error *err)
-{
-    tutti_status st = api_given(err, "ret", ret);
-    struct tutti_top *top = st ? NULL : tt_zalloc(1, sizeof *top);
-    if (!st && !top)
-        st = tt_fail_memory(err, "counters");
-    if (!st)
-        st = tt_board_list(&top->board, &top->n, err);
-    if (st)
-        free(top);
-    else
-        *ret = top;
-    return st;
-}
-
-void tutti_top_free(struct tutti_top *top)
+static void top_free(struct api_top *top)
 {
     if (!top)
         return;
@@ -35,12 +20,35 @@ void tutti_top_free(struct tutti_top *top)
     free(top);
 }
 
+tutti_status tutti_top_read(struct tutti_top **ret, struct tutti_error *err)
+{
+    tutti_status st = api_given(err, "ret", ret);
+    struct api_top *top = st ? NULL : tt_zalloc(1, sizeof *top);
+    if (!st && !top)
+        st = tt_fail_memory(err, "counters");
+    if (!st)
+        st = tt_board_list(&top->board, &top->n, err);
+    void *handle = st ? NULL : tt_api_make(API_TOP, top, NULL, err);
+    if (!handle) {
+        top_free(top);
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
+    return TUTTI_OK;
+}
+
+void tutti_top_free(struct tutti_top *top)
+{
+    top_free(api_end(TOP, top));
+}
+
 bool tutti_top_rank(const struct tutti_top *top, size_t i, struct tutti_top_rank *ret)
 {
-    api_must("top", top, "ret", ret);
-    if (i >= top->n)
+    const struct api_top *x = api_need(TOP, top);
+    api_must("ret", ret);
+    if (i >= x->n)
         return false;
-    const struct tt_board *b = top->board[i];
+    const struct tt_board *b = x->board[i];
     *ret = (struct tutti_top_rank){.rank = b->rank,
                                    .ranks = b->ranks,
                                    .pid = b->pid,
@@ -60,6 +68,6 @@ bool tutti_top_rank(const struct tutti_top *top, size_t i, struct tutti_top_rank
 
 uint64_t tutti_top_idle_for(const struct tutti_top *top, size_t i, uint32_t peer)
 {
-    api_must("top", top);
-    return i < top->n && peer < top->board[i]->ranks ? top->board[i]->idle_for[peer] : 0;
+    const struct api_top *x = api_need(TOP, top);
+    return i < x->n && peer < x->board[i]->ranks ? x->board[i]->idle_for[peer] : 0;
 }

@@ -198,6 +198,12 @@ static tutti_status make_run(struct tutti_run **ret)
 }
 HANDLE(run, tutti_run_free)
 
+static tutti_status make_top(struct tutti_top **ret)
+{
+    return tutti_top_read(ret, &err);
+}
+HANDLE(top, tutti_top_free)
+
 static tutti_status make_json(struct tutti_json **ret)
 {
     *ret = tutti_json_open(nowhere);

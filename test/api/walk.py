@@ -10,7 +10,7 @@ import re
 import sys
 
 # Opaque objects, by tag; walk.c makes them.
-HANDLES = "topo plan schedule comm request trainer bound sim probe model prices trainsim survey run json".split()
+HANDLES = "topo plan schedule comm request trainer bound sim probe model prices trainsim survey run top json".split()
 # Handles that may be NULL although the function does not end them.
 OPTIONAL = {("tutti_schedule_build", "topo"), ("tutti_plan_info", "schedule")}
 # These answer for anything.

@@ -73,9 +73,10 @@ class Rank:
             errs = self.me == self.victim and call == self.at and self.phase != "open"
             if call == self.at and self.phase != "open":
                 self.say(f"at {self.phase} {os.getpid()}")
+                end = max(end, time.monotonic() + self.run_ms / 4000)  # the fault must happen first, on a slow machine too
             if errs:
                 self.misbehave()
-            stop = self.reduce(call, time.monotonic() > end, errs and self.kind == "count", group)
+            stop = self.reduce(call, call >= self.at and time.monotonic() > end, errs and self.kind == "count", group)
             call += 1
 
     def run(self):
