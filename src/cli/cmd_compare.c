@@ -46,7 +46,7 @@ struct network {
 
 /* The best plan of one network for one size. */
 struct entry {
-    bool refused;
+    bool refused, by_flow; /* us is the time at flow level, by which the plan was chosen */
     char algo[48], why[504];
     double us, bound_us, ratio; /* NaN when refused; ratio also when the bound is 0 */
 };
@@ -141,9 +141,10 @@ static int plan(const struct cli_args *a, const struct comparison *c, size_t net
     }
     tutti_plan_info(p, NULL, &info);
     snprintf(ret->algo, sizeof ret->algo, "%s", info.algo);
-    ret->us = info.predicted_us;
+    ret->by_flow = tutti_plan_flow_us(p, SIZE_MAX) > 0;
+    ret->us = ret->by_flow ? tutti_plan_flow_us(p, SIZE_MAX) : info.predicted_us;
     ret->bound_us = info.bound_us;
-    ret->ratio = info.bound_us > 0 ? info.predicted_us / info.bound_us : (double)NAN;
+    ret->ratio = info.bound_us > 0 ? ret->us / info.bound_us : (double)NAN;
     tutti_plan_free(p);
     return 0;
 }
@@ -218,6 +219,8 @@ static void json_entry(struct tutti_json *j, const struct comparison *c, size_t 
     else
         tutti_json_string(j, "algo", e->algo);
     tutti_json_real(j, "predicted_us", e->us);
+    if (!e->refused)
+        tutti_json_string(j, "chosen_by", e->by_flow ? "flow" : "step");
     tutti_json_real(j, "bound_us", e->bound_us);
     tutti_json_real(j, "ratio_to_bound", e->ratio);
     tutti_json_real(j, "time_x_cost", time_cost(c, s, n));

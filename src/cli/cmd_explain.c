@@ -68,13 +68,20 @@ static void json_before(struct tutti_json *j, const struct explained *x)
     tutti_json_end(j);
 }
 
+/* The time by which the plan was chosen. */
+static double plan_us(const struct tutti_plan *p)
+{
+    double flow = tutti_plan_flow_us(p, SIZE_MAX);
+    return flow > 0 ? flow : tutti_plan_predicted_us(p);
+}
+
 /* One line that compares both plans; it mentions the old winner only when it is not the new one. */
 static void print_before(const struct explained *x)
 {
     char a[64], b[64];
-    double was = tutti_plan_predicted_us(x->before), is = tutti_plan_predicted_us(x->p);
+    double was = plan_us(x->before), is = plan_us(x->p);
     struct tutti_candidate stay;
-    printf("without the what-if: %s, predicted %s", tutti_plan_algo(x->before),
+    printf("without the what-if: %s, %s", tutti_plan_algo(x->before),
            tutti_format_us(was, a, sizeof a));
     if (was > 0)
         printf("; with it %.3f times as long", is / was);
@@ -175,6 +182,11 @@ double cli_explain_us(const struct explain_line *x)
     return x->flow_us > 0 ? x->flow_us : x->c.predicted_us;
 }
 
+double cli_explain_ratio(const struct explain_line *x)
+{
+    return x->c.ratio_to_bound * (cli_explain_us(x) / x->c.predicted_us);
+}
+
 /* Priced candidates by time, the others after them. qsort is not stable, but the others have no
  * order to keep. */
 static int by_time(const void *x, const void *y)
@@ -207,7 +219,7 @@ static void print_line(const struct explain_line *x, const char *winner)
         return;
     }
     if (c->ratio_to_bound > 0)
-        snprintf(ratio, sizeof ratio, "%.3f", c->ratio_to_bound);
+        snprintf(ratio, sizeof ratio, "%.3f", cli_explain_ratio(x));
     if (x->flow_us > 0)
         tutti_format_us(x->flow_us, f, sizeof f);
     printf("%c %-19s %12s %12s %9s  %s\n", strcmp(c->algo, winner) ? ' ' : '*', c->algo,

@@ -41,6 +41,10 @@ static void print_json(const struct tutti_plan *p, const struct tutti_plan_info 
     tutti_json_u64(j, "chunks", i->chunks);
     tutti_json_u64(j, "segments", i->segments);
     tutti_json_real(j, "predicted_us", i->predicted_us);
+    if (tutti_plan_flow_us(p, SIZE_MAX) > 0)
+        tutti_json_real(j, "flow_us", tutti_plan_flow_us(p, SIZE_MAX));
+    else
+        tutti_json_null(j, "flow_us");
     tutti_json_bool(j, "exact", i->exact);
     tutti_json_real(j, "bound_us", i->bound_us);
     tutti_json_string(j, "bound_kind", i->bound_kind);
@@ -63,9 +67,10 @@ static void print_json(const struct tutti_plan *p, const struct tutti_plan_info 
 }
 
 /* Two lines: what the schedule is made of, and its time against the bound. */
-static void print_text(const struct tutti_plan_info *i)
+static void print_text(const struct tutti_plan *p, const struct tutti_plan_info *i)
 {
     char a[64], b[64];
+    double flow = tutti_plan_flow_us(p, SIZE_MAX);
     printf("%s%s%s%s%s: %u step%s, %llu op%s, %u chunk%s, %u segment%s\n", i->algo,
            *i->options ? " (" : "", i->options, *i->options ? ")" : "",
            i->from_tuning ? " [tuning file]"
@@ -78,6 +83,8 @@ static void print_text(const struct tutti_plan_info *i)
            i->bound_kind);
     if (i->ratio_to_bound > 0)
         printf(", %.3f x the bound", i->ratio_to_bound);
+    if (flow > 0)
+        printf("; chosen by its %s at flow level", tutti_format_us(flow, a, sizeof a));
     printf("; at most %u message%s on a link in a step\n", i->max_link_contention,
            i->max_link_contention == 1 ? "" : "s");
 }
@@ -134,7 +141,7 @@ static int plan_deliver(const struct cli_args *a, const struct tutti_plan *p, ui
     if (cli_flag(a, "json")) {
         print_json(p, &info);
     } else {
-        print_text(&info);
+        print_text(p, &info);
         print_rate(&info);
         cli_say_skipped(p, budget_ms);
     }

@@ -24,6 +24,7 @@ struct explain_line {
 };
 /* The time that counts for the choice. */
 double cli_explain_us(const struct explain_line *x);
+double cli_explain_ratio(const struct explain_line *x); /* that time / the bound */
 /* The candidates by that time, those without a price after them; returns their number. */
 size_t cli_explain_lines(const struct tutti_plan *p, struct explain_line *ret);
 

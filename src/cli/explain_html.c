@@ -57,7 +57,7 @@ static void put_candidates(FILE *out, const struct explain_line *all, size_t n, 
                           all[i].flow_us > 0 ? tutti_format_us(all[i].flow_us, flow, sizeof flow)
                                              : "-");
             if (c->ratio_to_bound > 0)
-                cli_html_cell(out, true, "%.3f", c->ratio_to_bound);
+                cli_html_cell(out, true, "%.3f", cli_explain_ratio(&all[i]));
             else
                 cli_html_cell(out, true, "-");
         } else {

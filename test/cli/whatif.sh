@@ -34,7 +34,7 @@ runs 0 explain --topo torus:4x4@10Gbps --size 4M --down 'link=rank 0-rank 1' --j
 [ "$(priced)" = "$described" ] || bad "a cable that is down is not priced as one that is not there"
 json 'd["as_described"]["winner"] == "bucket"'
 runs 0 explain --topo torus:4x4@10Gbps --size 4M --down 'link=rank 0-rank 1'
-says 'without the what-if: bucket, predicted .*; with it [0-9.]+ times as long; bucket is refused then: .{10}'
+says 'without the what-if: bucket, [0-9.]+ [mu]?s; with it [0-9.]+ times as long; bucket is refused then: .{10}'
 runs 0 explain --topo torus:4x4@10Gbps --size 4M --down 'link=rank 0-rank 1' --json
 json 'd["as_described"]["winner_after_us"] is None and len(d["as_described"]["winner_after_why"]) > 10'
 runs 0 sim --topo cut.json --algo ring --size 1M --json

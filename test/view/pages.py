@@ -233,7 +233,7 @@ def check_reports():
     check("explain page: names stay text", "img" not in cells.tags and "&lt;img" in text)
     for c in want["candidates"]:
         check("explain page has %s" % c["algo"], c["algo"] in cells.cells and
-              (c["refused"] or "%.3f" % c["ratio_to_bound"] in cells.cells) and c["why"] in cells.cells)
+              (c["refused"] or "%.3f" % ((c["flow_us"] or c["predicted_us"]) / want["bound_us"]) in cells.cells) and c["why"] in cells.cells)
     done = tool("explain", *words, "--json", "--html", "-", status=2)
     check("explain: one of --json and --html -", "standard output" in done.stderr, done.stderr)
     profile = os.path.join(folder, "profile.json")
