@@ -103,6 +103,7 @@ def refused(change, *words, policy="dear-sharded", **options):
     assert all(w in text for w in words), text
     dist.barrier()
     opt.close()
+    return text
 
 
 # ---- p.grad between backward() and step() ----
@@ -181,6 +182,7 @@ def zeroed_in_between(model, opt, step):
 
 
 CHANGES = [drop_one, drop_all, zeros, fixed, scaled, half_data, set_memory, transposed, clip_norm, clip_value, foreach, swapped, negated, noisy]
+REPLACED = [drop_one, drop_all, zeros, fixed]  # without a look at the average
 
 
 def test_changed_gradients():
@@ -195,9 +197,12 @@ def test_no_averages_no_changes():
     for change in CHANGES:
         step = 1 if change is drop_all else 0
         at = lambda m, o, _, change=change, step=step: change(m, o, step)  # noqa: E731
-        refused(at, "clip_norm=", "policy='dear'")
-        refused(at, "clip_norm=", "wire='f32'", policy="dear", wire="bf16")
-    refused(lambda m, o, _: o.zero_grad(), "zero_grad() between backward() and step()")
+        words = ("replaced", "register_hook()") if change in REPLACED else ("clip_norm=",)
+        for text in (refused(at, *words, "policy='dear'"), refused(at, *words, "wire='f32'", policy="dear", wire="bf16")):
+            assert change not in REPLACED or "clip" not in text, text
+    refused(lambda m, o, _: o.zero_grad(), "zero_grad() between backward() and step()", "before backward()")
+    text = refused(lambda m, o, _: loss_on([ME])(m, 0).backward(), "ran twice", "with opt.no_sync():", policy="dear", wire="bf16")
+    assert "clip" not in text, text
 
 
 def test_one_rank_only_looks():

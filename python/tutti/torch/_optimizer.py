@@ -28,6 +28,7 @@ from . import _builtin, _hooks, _model, _pipe, _trace
 from ._buffers import Buffers
 from ._group import ProcessGroupTutti
 from ._ledger import Closer
+from ._refusal import refusal_of
 from ._slot import Slot
 from ._steps import OPEN, Steps
 from ._tensors import NAMES, _short, is_dense_block
@@ -35,11 +36,6 @@ from ._updates import Library, Wrapped
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default  # as this torch has it
 GRACE = 10.0  # seconds between ranks that are refused alike and close; less where the group's timeout is short
-_SHARDED = (
-    "with {} no rank has the averaged gradients, and updates begin during backward(): "
-    "clip with clip_norm=, change gradients with p.register_hook(), or use policy='dear'"
-)
-_NARROW = "gradients that travel as {} are no p.grad of f32 parameters: clip with clip_norm=, or use wire='f32'"
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
@@ -79,7 +75,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._norm = 0.0
         self._trainer = self._open(find_unused_parameters, options)
         updates = Library(self._trainer, optimizer, self._kind) if self.builtin else Wrapped(self._trainer, optimizer)
-        refusal = _SHARDED.format(policy) if sharded else _NARROW.format(wire) if wire != "f32" else ""
+        refusal = refusal_of(policy, sharded, wire)
         self._steps = Steps(self._trainer, updates, deferred, sharded, find_unused_parameters, refusal)
         self._share()
         self._add_tensors(found, _times_of(profile), sharded)

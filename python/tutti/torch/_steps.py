@@ -14,13 +14,14 @@ at the average first. Where averages never are on this rank that raises, with th
 import functools
 import threading
 import weakref
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
 from .._trainer import Trainer
 from . import _trace
 from ._awaited import arrived, await_on, is_awaited, wait_for
+from ._refusal import Refusal
 from ._slot import Slot
 from ._tensors import dense
 
@@ -97,9 +98,9 @@ class _Ask:
 
 
 class Steps:
-    """See above. `updates` says who updates (_updates.py); `refusal`, if any, why p.grad cannot be looked at."""
+    """See above. `updates` says who updates (_updates.py); `refusal`: what is said where p.grad cannot be looked at."""
 
-    def __init__(self, trainer: Trainer, updates: Any, deferred: bool, sharded: bool, unused: bool, refusal: str) -> None:
+    def __init__(self, trainer: Trainer, updates: Any, deferred: bool, sharded: bool, unused: bool, refusal: Optional[Refusal]) -> None:
         self.trainer, self.updates = trainer, updates
         self.deferred, self.sharded, self.unused, self.refusal = deferred, sharded, unused, refusal
         self.slots: List[Slot] = []
@@ -149,14 +150,14 @@ class Steps:
         if self.phase == OPEN and s.handed and not s.piped and accumulates(s.node):
             self.again(s)
         if is_awaited(s.param.grad) and accumulates(s.node):
-            if s.stand_in:
-                raise self._refuse(f"{s.name}: call zero_grad() before backward(): {self.refusal}")
+            if s.stand_in and self.refusal:
+                raise self._refuse(self.refusal.kept(s.name))
             wait_for(s.param.grad)
 
     def again(self, s: Slot) -> None:
         """A second gradient in one step: it is added to the average, which DDP does too."""
         if self.refusal:
-            raise self._refuse(f"backward ran twice before step() ({s.name}): use opt.no_sync() for all passes but the last; {self.refusal}")
+            raise self._refuse(self.refusal.twice(s.name))
         self.average(inside=True)
 
     def ready(self, s: Slot) -> None:
@@ -291,9 +292,9 @@ class Steps:
 
     def look(self, s: Slot) -> None:
         """Somebody uses the p.grad that was put there."""
-        if s.stand_in:
+        if s.stand_in and self.refusal:
             refused = self._refuse if self.phase == OPEN else _told  # between steps nobody waits for the rest of one
-            raise refused(f"{s.name}: {self.refusal}")
+            raise refused(self.refusal.looked(s.name))
         if self.phase == OPEN and s.handed:
             self.average()
             return
@@ -316,7 +317,7 @@ class Steps:
         if self.phase == AVERAGED or not self._unaveraged():
             return
         if self.refusal:
-            raise self._refuse(self.refusal)
+            raise self._refuse(self.refusal.looked("p"))
         if not inside and in_backward(self.slots[0].node):
             raise RuntimeError("tutti: p.grad is not averaged before backward() is over: use p.register_hook() for gradients of this rank")
         self._average()
@@ -366,7 +367,7 @@ class Steps:
         if replaced is None:
             return
         if self.refusal:
-            raise self._refuse(f"p.grad of {replaced.name} was replaced between backward() and step(), which cannot count: {self.refusal}")
+            raise self._refuse(self.refusal.replaced(replaced.name))
         self._average()
 
     def _step_averaged(self) -> None:
@@ -408,8 +409,8 @@ class Steps:
     def zero_grad(self, set_to_none: bool) -> None:
         """Drops the gradients, those on their way too."""
         if self.phase == OPEN:
-            if self.sharded:
-                raise self._refuse(f"zero_grad() between backward() and step(), where the update has begun: {self.refusal}")
+            if self.sharded and self.refusal:
+                raise self._refuse(self.refusal.zeroed())
             self._average()
         self._fresh = False
         for s in self.slots:
