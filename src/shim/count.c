@@ -170,6 +170,8 @@ void shim_report(void)
     for (int call = 0; call < SHIM_CALLS; call++)
         print_call((enum shim_call)call, &taken, &forwarded);
     double us = saved_us(shim_comms_opened(), &timed);
+    if (us > -500 && us <= 0) /* would be printed as -0.000 */
+        us = 0;
     shim_note("taken %llu, forwarded %llu on rank 0; time saved about %.3f s (%llu calls that were "
               "timed both ways)",
               (unsigned long long)taken, (unsigned long long)forwarded, us / 1e6,

@@ -296,12 +296,12 @@ static tutti_status spec_parse(struct tt_spec *s, struct tutti_error *err)
     if (kind < 0)
         return tt_fail(err, TUTTI_ERR_PARSE, "unknown network kind \"%.40s\"%s%s", s->kind,
                        *tt_topo_kind_near(s->kind, buf, sizeof buf) ? "; " : "", buf);
-    if (!rest)
-        return tt_fail(err, TUTTI_ERR_PARSE, "%s needs parameters: %s, for example %s", s->kind,
-                       tt_topo_kinds(NULL)[kind].form, tt_topo_kinds(NULL)[kind].example);
-    link = strchr(rest, '@');
+    link = rest ? strchr(rest, '@') : NULL;
     if (link)
         *link++ = 0;
+    if (!rest || !*spec_trim(rest))
+        return tt_fail(err, TUTTI_ERR_PARSE, "%s needs parameters: %s, for example %s", s->kind,
+                       tt_topo_kinds(NULL)[kind].form, tt_topo_kinds(NULL)[kind].example);
     tutti_status st = parse_params(s, rest, err);
     if (!st && link)
         st = parse_link(s, link, err);

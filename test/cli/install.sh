@@ -35,7 +35,8 @@ cmp -s before after || bad "uninstalling leaves or takes something: $(diff befor
 says 'nothing to uninstall'
 # A staged installation, and a folder that others use by then.
 export DESTDIR=$work/stage
-"$source_dir/tools/install" "$build" /opt/tutti >/dev/null 2>err || bad "staged install: $(cat err)"
+"$source_dir/tools/install" "$build" /opt/tutti >out 2>err || bad "staged install: $(cat err)"
+says "make uninstall DESTDIR=$DESTDIR PREFIX=/opt/tutti removes"
 touch "$DESTDIR/opt/tutti/lib/theirs"
 "$source_dir/tools/install" --remove /opt/tutti >out 2>err || bad "staged uninstall: $(cat err)"
 [ "$(cd "$DESTDIR" && find . ! -type d)" = ./opt/tutti/lib/theirs ] || bad "left in the stage: $(find "$DESTDIR")"

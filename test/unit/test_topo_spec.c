@@ -78,6 +78,9 @@ static void test_impossible_parameters(void **state)
 {
     (void)state;
     refuse("star:0", TUTTI_ERR_RANGE, "number of ranks is \"0\"", "1 to 1048576");
+    refuse("star:", TUTTI_ERR_PARSE, "star needs parameters", "for example");
+    refuse("nics: @1Gbps", TUTTI_ERR_PARSE, "nics needs parameters", "for example");
+    refuse("star:,8", TUTTI_ERR_PARSE, "star", "two commas, or one at an end");
     refuse("ring:-3", TUTTI_ERR_RANGE, "number of ranks", "\"-3\"");
     refuse("torus:0x4", TUTTI_ERR_RANGE, "dimension 1 is \"0\"", "1 to 1048576");
     refuse("mesh:4x", TUTTI_ERR_RANGE, "dimension 2 is \"\"", "allowed");
