@@ -330,12 +330,16 @@ static void part_company(struct tt_comm *c)
     c->closing = true;
     if (c->failed || c->size < 2)
         return;
+    tt_comm_lock(c);
+    tt_exec_engine_poll_always(c->engine, true);
+    tt_comm_unlock(c);
     tutti_status st = tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER, .why = TT_WHY_CLOSE});
     if (st && !atomic_load(&c->world->heard))
         tt_comm_tell_close(c);
     if (st)
         return;
     tt_comm_lock(c);
+    tt_exec_engine_poll_always(c->engine, false);
     tt_exec_engine_progress(c->engine); /* messages sent before the others closed have arrived */
     tt_comm_unlock(c);
     tt_comm_tell_unread(c);

@@ -189,6 +189,9 @@ uint32_t tt_exec_letter_unread(const struct tt_context *x, struct tt_letter *ret
 /* Polls the transport once and does everything that has become possible. Never blocks; true when
  * anything happened. */
 bool tt_exec_engine_progress(struct tt_engine *e);
+/* While `every`, each look polls the transport, also where boxes alone are waited for: a closing
+ * communicator has no later call that could find what does not belong to it. */
+void tt_exec_engine_poll_always(struct tt_engine *e, bool every);
 /* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the
  * engine. */
 tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p,

@@ -123,6 +123,7 @@ struct tt_engine {
     uint32_t size, max_requests, nrunning;
     uint32_t nboxed;  /* of these, programs in boxes */
     uint32_t glances; /* looks while there was nothing else (progress.c) */
+    bool every;       /* tt_exec_engine_poll_always */
     bool failed;
     struct tt_context *boxing;
     uint64_t idle_since, idle_ns;

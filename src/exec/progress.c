@@ -256,7 +256,12 @@ static bool has_lists(const struct tt_engine *e)
 static bool may_skip(struct tt_engine *e)
 {
     bool alone = e->nboxed && e->nboxed == e->nrunning && !e->letters && !e->ntaken;
-    return alone && !has_lists(e) && ++e->glances % GLANCES;
+    return alone && !e->every && !has_lists(e) && ++e->glances % GLANCES;
+}
+
+void tt_exec_engine_poll_always(struct tt_engine *e, bool every)
+{
+    e->every = every;
 }
 
 /* Boxes come first: an exchange of small vectors takes less time than polling the transport, which

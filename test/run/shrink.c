@@ -12,6 +12,7 @@
  *     again   rank 0 dies, later the lowest of those who are left, until two are left
  *     stop    rank 1 is stopped until the others have gone on: it must be told that it is out
  *     late    rank 1 shrinks only when the others have gone on without it */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -214,8 +215,8 @@ static void watch(void)
         if (!released && strstr(kids[0].text, "MEMBERS")) {
             released = 1;
             kill(kids[1].pid, SIGCONT);
-            if (write(kids[1].in, "g", 1) < 0)
-                exit(2);
+            if (write(kids[1].in, "g", 1) < 0 && errno != EPIPE) /* it may be dead by now */
+                fail("write", strerror(errno));
         }
     }
     for (unsigned r = 0; r < ranks; r++)
