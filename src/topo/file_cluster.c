@@ -86,9 +86,10 @@ static tutti_status word(struct cluster *c, const char *stops, struct tt_str *re
 static tutti_status add_name(struct cluster *c, const char *at, const char *name)
 {
     char text[NAME] = "";
-    if (strlen(name) >= NAME)
+    const size_t len = strlen(name);
+    if (len >= NAME)
         return cluster_fail(c, at, "a name of at most 63 characters is expected", name);
-    snprintf(text, sizeof text, "%s", name);
+    memcpy(text, name, len);
     if (c->names.len >= RANKS_MAX + SWITCHES_MAX)
         return cluster_fail(c, at, "too many names", "");
     return tt_vec_push(&c->names, text, 1) ? TUTTI_OK : tt_fail_memory(c->err, "names");
