@@ -25,6 +25,8 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include "library.h"
+
 enum { TENSORS = 8, COUNT = 250000, WARM = 3, CALLS_MAX = 1 << 20, RANKS_MAX = 64 };
 
 static struct {
@@ -59,21 +61,6 @@ static void must(tutti_status st, const char *what)
 {
     if (st)
         give_up(what, "failed");
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static void find_symbol(void *library, const char *name, void *ret)
-{
-    void *symbol = dlsym(library, name);
-    if (!symbol)
-        give_up(name, dlerror());
-    memcpy(ret, &symbol, sizeof symbol); /* ISO C has no cast from object to function */
 }
 
 static void load(const char *path)

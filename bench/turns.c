@@ -31,6 +31,8 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include "library.h"
+
 enum { BUILDS = 2, PAIRS_MAX = 1000, PAIRS_MIN = 6, RANKS_MAX = 64, TIMEOUT_US = 60000000 };
 
 struct build {
@@ -67,22 +69,7 @@ static void give_up(const char *what, const char *why)
     exit(1);
 }
 
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 /* ---- the two libraries ---- */
-
-static void find_symbol(void *library, const char *name, void *ret)
-{
-    void *symbol = dlsym(library, name);
-    if (!symbol)
-        give_up(name, dlerror());
-    memcpy(ret, &symbol, sizeof symbol); /* ISO C has no cast from object to function */
-}
 
 static void load(struct build *b, const char *path)
 {

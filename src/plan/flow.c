@@ -149,8 +149,11 @@ static tutti_status fewer_trial(struct trial *x, uint64_t *left, struct tutti_er
     }
     if (st || !ps || ps > c->cost.time_ps)
         return st;
-    c->flow_ps = ps;
-    return k != c->segments ? tt_plan_price_again(x->p, x->s, k, c, err) : TUTTI_OK;
+    if (k != c->segments)
+        st = tt_plan_price_again(x->p, x->s, k, c, err);
+    if (!st) /* the time is that of k segments */
+        c->flow_ps = ps;
+    return st;
 }
 
 static tutti_status flow_simulate(const struct tt_pricing *p, struct tt_candidate *c,
@@ -191,6 +194,7 @@ static tutti_status flow_segments(const struct tt_pricing *p, struct tt_candidat
 {
     struct trial x = {.p = p, .c = c};
     uint32_t k = c->segments, most = 0;
+    const uint64_t before = c->flow_ps;
     tutti_status st;
 
     if (too_large(c, *left))
@@ -204,6 +208,8 @@ static tutti_status flow_segments(const struct tt_pricing *p, struct tt_candidat
         st = climb(&x, false, most, left, &k, err);
     if (!st && k != c->segments)
         st = tt_plan_price_again(p, x.s, k, c, err);
+    if (st) /* the segments are still those of before */
+        c->flow_ps = before;
     tt_sched_free(x.s);
     return st == TUTTI_ERR_LIMIT ? TUTTI_OK : st;
 }
