@@ -19,7 +19,8 @@ _open: "weakref.WeakSet[Any]" = weakref.WeakSet()
 def describe(error: BaseException) -> str:
     """An exception in one line, for the other ranks."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if text else ''}{text}"[:_TEXT]
+    whole = f"{type(error).__name__}{': ' if text else ''}{text}"
+    return whole if len(whole) <= _TEXT else whole[: _TEXT - 3] + "..."
 
 
 def failure() -> Optional[str]:

@@ -82,6 +82,9 @@ void tt_str_printf(struct tt_str *b, const char *fmt, ...) __attribute__((format
 void tt_str_add(struct tt_str *b, const char *s, size_t n);
 void tt_str_free(struct tt_str *b);
 bool tt_streq(const char *a, const char *b);
+/* Copies a text into cap (at least 4) bytes; one that does not fit ends with "...", after a whole
+ * character. */
+void tt_str_fit(char *to, size_t cap, const char *from);
 /* Bytes (1..4) of the valid UTF-8 character at the beginning of the n bytes at s; 0 when there
  * is none. */
 size_t tt_utf8_len(const char *s, size_t n);

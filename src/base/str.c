@@ -72,6 +72,20 @@ bool tt_streq(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
+void tt_str_fit(char *to, size_t cap, const char *from)
+{
+    size_t n = strnlen(from, cap);
+    assert(cap >= sizeof "...");
+    if (n == cap) {
+        n = cap - sizeof "...";
+        while (n && (from[n] & 0xc0) == 0x80) /* inside a character of UTF-8 */
+            n--;
+        memcpy(to + n, "...", sizeof "...");
+    } else
+        to[n] = 0;
+    memcpy(to, from, n);
+}
+
 /* RFC 3629: the first byte determines the length and the range of the second byte. The narrowed
  * ranges exclude overlong forms (E0, F0), surrogates (ED) and code points beyond U+10FFFF (F4). */
 size_t tt_utf8_len(const char *s, size_t n)

@@ -203,7 +203,7 @@ static tutti_status inspect(struct meeting *m, struct tt_topo *own, const char *
     if (!st)
         st = tt_topo_compare(t, own, &f->diff, &why);
     if (st)
-        snprintf(f->text, sizeof f->text, "%.120s", why.text);
+        tt_str_fit(f->text, sizeof f->text, why.text);
     f->status = st;
     *ret = t;
     return st;

@@ -35,7 +35,7 @@ static int error_of(const struct links *l, const struct tutti_error *why)
         return ECONNREFUSED;
     if (why->status == TUTTI_ERR_TIMEOUT)
         return ETIMEDOUT;
-    snprintf(t.text, sizeof t.text, "%.127s", why->text);
+    tt_str_fit(t.text, sizeof t.text, why->text);
     tt_watch_report(l->world->watch, &t);
     return EMFILE;
 }

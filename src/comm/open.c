@@ -264,7 +264,7 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
 void tt_comm_abort(struct tt_comm *c, const char *reason)
 {
     struct tt_trouble t = {.kind = TT_TROUBLE_ABORT, .peer = UINT32_MAX};
-    snprintf(t.text, sizeof t.text, "%s", reason ? reason : "no reason given");
+    tt_str_fit(t.text, sizeof t.text, reason ? reason : "no reason given");
     tt_watch_report(c->world->watch, &t);
     if (c->wire.direct)
         tt_direct_abort(c->wire.direct);

@@ -310,7 +310,7 @@ static void say_peer_differs(const struct tt_watch *w, struct tt_verdict *ret)
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], request[TT_WORDS];
     if (about_message(w) && w->trouble.text[0])
-        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s %.127s",
+        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s %s",
             tt_watch_words_rank(w, r, who), w->trouble.text);
     else
         say(w, ret, TT_BLAME_MISMATCHED, r, &op,

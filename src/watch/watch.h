@@ -55,7 +55,7 @@ struct tt_verdict {
     uint32_t coll;    /* tutti_coll of the request as seen by the reporter */
     uint32_t pid;
     char host[TT_BOOT_HOST];
-    char text[256]; /* the whole sentence */
+    char text[504]; /* the whole sentence, as long as that of a tutti_error */
 };
 
 /* What the user called, if this call is only a part of it: verdicts name that. */
@@ -117,7 +117,7 @@ struct tt_trouble {
     struct tt_op_desc op;
     /* ABORT, UNABLE: the reason. Two sides of a message that differ: what the peer does and what
      * this rank does. */
-    char text[192];
+    char text[352];
 };
 
 struct tt_watch;

@@ -15,11 +15,15 @@ import numpy as np  # noqa: E402
 import tutti  # noqa: E402
 
 
+LONG = "of " + "shard " * 40 + "end"
+
+
 def work(comm: tutti.Communicator) -> None:
     if comm.rank == 1:
         atexit.register(time.sleep, 0.5)  # it ends after those that hear of it; tutti run names it all the same
-        raise LookupError("no such\nsample: 17")
-    case.raises(tutti.Error, lambda: comm.allreduce(np.ones(4)), "rank 1", "left with LookupError: no such sample: 17")
+        raise LookupError("no such\nsample: 17 " + LONG)
+    told = "left with LookupError: no such sample: 17 " + LONG  # whole, although it is long
+    case.raises(tutti.Error, lambda: comm.allreduce(np.ones(4)), "rank 1", told)
     os.write(1, f"rank {comm.rank} told\n".encode())  # whole, whatever the others print
 
 

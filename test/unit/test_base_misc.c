@@ -246,12 +246,29 @@ static void logs(void **state)
     assert_true(tt_floor_pow2(UINT64_MAX) == UINT64_C(1) << 63);
 }
 
+/* A text that does not fit is marked, and cut between characters. */
+static void fitted(void **state)
+{
+    char to[8];
+    (void)state;
+    tt_str_fit(to, sizeof to, "1234567");
+    assert_string_equal(to, "1234567");
+    tt_str_fit(to, sizeof to, "12345678");
+    assert_string_equal(to, "1234...");
+    tt_str_fit(to, sizeof to, "123\xc3\xa4\xc3\xa4"); /* 7 bytes */
+    assert_string_equal(to, "123\xc3\xa4\xc3\xa4");
+    tt_str_fit(to, sizeof to, "123\xc3\xa4\xc3\xa4!");
+    assert_string_equal(to, "123...");
+    tt_str_fit(to, sizeof to, "");
+    assert_string_equal(to, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors),  cmocka_unit_test(status_texts), cmocka_unit_test(memory),       cmocka_unit_test(vectors),
         cmocka_unit_test(strings), cmocka_unit_test(utf8),         cmocka_unit_test(near_matches), cmocka_unit_test(random_known),
-        cmocka_unit_test(hashes),  cmocka_unit_test(random_below), cmocka_unit_test(logs),
+        cmocka_unit_test(hashes),  cmocka_unit_test(random_below), cmocka_unit_test(logs),         cmocka_unit_test(fitted),
     };
     return cmocka_run_group_tests_name("base misc", tests, NULL, NULL);
 }
