@@ -104,6 +104,16 @@ static void describe_mismatch(const struct tt_comm *c, const struct tt_exec_engi
              f->seq);
 }
 
+/* A piece of a message came twice: describes what the peer did. */
+static void describe_repeated(const struct tt_comm *c, const struct tt_exec_engine_fault *f,
+                              struct tt_trouble *t)
+{
+    t->op = (struct tt_op_desc){
+        .comm = c->tag, .root = t->peer, .print = f->seq, .busy = TT_OP_RECEIVING};
+    snprintf(t->text, sizeof t->text,
+             "sent piece %" PRIu64 " of its message with tag %" PRIu32 " twice", f->theirs, f->seq);
+}
+
 tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
 {
     const struct tt_exec_engine_fault *f = tt_exec_engine_fault(c->engine);
@@ -119,7 +129,10 @@ tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
         tt_comm_apart_end(c, true);
         return wait_judged(c, &v);
     }
-    if (f->letter && (f->mine >> 48) < TUTTI_DTYPE_COUNT && (f->theirs >> 48) < TUTTI_DTYPE_COUNT)
+    if (f->letter && f->kind == TT_FAULT_PROTOCOL)
+        describe_repeated(c, f, &t);
+    else if (f->letter && (f->mine >> 48) < TUTTI_DTYPE_COUNT &&
+             (f->theirs >> 48) < TUTTI_DTYPE_COUNT)
         describe_mismatch(c, f, &t);
     if (f->kind == TT_FAULT_CLOSED && f->error == EBADMSG)
         snprintf(t.text, sizeof t.text, "bytes were altered on the way");
@@ -137,7 +150,7 @@ tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_statu
                            .peer = peer,
                            .op = tt_comm_setup_op(s)};
     struct tt_verdict v;
-    snprintf(t.text, sizeof t.text, "%.*s", (int)sizeof t.text - 1, err->text);
+    tt_str_fit(t.text, sizeof t.text, err->text);
     tt_watch_report(w, &t);
     tt_watch_await(w, tt_now_ns() + grace_ns, &v);
     tt_comm_tell_verdict(s->through, &v);

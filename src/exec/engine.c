@@ -253,6 +253,11 @@ tutti_status tt_exec_engine_failure(const struct tt_engine *e, struct tutti_erro
                        "rank %" PRIu32 " closed its connection during request %" PRIu32 "%s%s",
                        f->peer, f->seq, f->error ? ": " : "", f->error ? strerror(f->error) : "");
     case TT_FAULT_PROTOCOL:
+        if (f->letter)
+            return tt_fail(err, TUTTI_ERR_PEER,
+                           "rank %" PRIu32 " sent piece %" PRIu64
+                           " of its message with tag %" PRIu32 " twice",
+                           f->peer, f->theirs, f->seq);
         return tt_fail(err, TUTTI_ERR_PEER,
                        "rank %" PRIu32 " broke the protocol in request %" PRIu32, f->peer, f->seq);
     default:

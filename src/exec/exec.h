@@ -165,6 +165,8 @@ struct tt_letter {
     uint8_t state, next;
     uint32_t id, other, under_way;
     uint64_t done;
+    uint32_t first_missing; /* a receive in pieces: all before this one have come, and */
+    uint64_t come;          /* those of the next 64 whose bit is set */
     struct tt_context *context;
     struct tt_xpeer *pe;
     struct tt_letter *before, *after, *behind;
@@ -213,11 +215,13 @@ enum tt_fault_kind { TT_FAULT_NONE, TT_FAULT_MISMATCH, TT_FAULT_CLOSED, TT_FAULT
 struct tt_exec_engine_fault {
     enum tt_fault_kind kind;
     uint32_t peer, seq;
-    uint64_t mine, theirs;            /* MISMATCH: fingerprints; of letters kind << 48 | bytes */
+    /* MISMATCH: fingerprints; of letters kind << 48 | bytes. PROTOCOL of a letter: theirs is the
+     * piece that came twice. */
+    uint64_t mine, theirs;
     int error;                        /* CLOSED: errno */
     const struct tt_context *context; /* MISMATCH: of the request or letter; only compared */
-    /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a
-     * request */
+    /* MISMATCH or PROTOCOL of a letter, whose tag is seq: enum tt_letter_side, what this rank
+     * does; 0: of a request */
     uint8_t letter;
 };
 const struct tt_exec_engine_fault *tt_exec_engine_fault(const struct tt_engine *e);

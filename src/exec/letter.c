@@ -32,6 +32,10 @@ enum { LETTERS = 64, CREDIT = LETTERS / 4, FIRST_IDS = 16, PIECE = TT_XPIECE };
 enum state { NEW, POSTED, ASKED, MOVING, DONE, FAILED };
 enum next { NOTHING, ENVELOPE, GO, BODY }; /* what it has to send */
 
+/* A piece overtakes fewer than OVERTAKEN others: transports keep the order of a stream, and those
+ * with several have at most eight. */
+enum { OVERTAKEN = 64 };
+
 /* Fields of tag.segment in an envelope: the kind, and whether the bytes follow in pieces. */
 enum { LONG = 1 << 16, KIND = LONG - 1 };
 
@@ -431,12 +435,38 @@ static void go_came(struct tt_xpeer *pe, const struct tt_event *ev)
     letter_queue(l, BODY);
 }
 
-/* Where a piece belongs; NULL: it lies outside the letter or has another length than it should. */
+/* Where a piece belongs; NULL: it lies outside the letter, has another length than it should, or
+ * cannot have come so early. */
 static char *place_of(const struct tt_letter *l, const struct tt_event *ev)
 {
     uint64_t from = (uint64_t)ev->tag.message * PIECE,
              left = l && from < l->got ? l->got - from : 0;
+    if (left && ev->tag.message >= (uint64_t)l->first_missing + OVERTAKEN)
+        return NULL;
     return left && ev->bytes == (left < PIECE ? left : PIECE) ? (char *)l->data + from : NULL;
+}
+
+/* Notes that piece `number` of the letter has come; false: it came before. Invariant: the first
+ * missing piece is not marked as come. */
+static bool note_piece(struct tt_letter *l, uint32_t number)
+{
+    assert(!(l->come & 1) && number < (uint64_t)l->first_missing + OVERTAKEN);
+    if (number < l->first_missing || l->come >> (number - l->first_missing) & 1)
+        return false;
+    l->come |= UINT64_C(1) << (number - l->first_missing);
+    for (; l->come & 1; l->come >>= 1)
+        l->first_missing++;
+    return true;
+}
+
+static void letter_repeated(struct tt_letter *l, uint32_t piece)
+{
+    tt_exec_fault(l->context->engine, &(struct tt_exec_engine_fault){.kind = TT_FAULT_PROTOCOL,
+                                                                     .peer = l->pe->world,
+                                                                     .seq = l->from_tag,
+                                                                     .theirs = piece,
+                                                                     .context = l->context,
+                                                                     .letter = TT_LETTER_IN});
 }
 
 static void piece_done(struct tt_letter *l, uint32_t bytes)
@@ -455,6 +485,8 @@ static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
     char *at = place_of(l, ev);
     if (!at) {
         letter_protocol(pe);
+    } else if (!note_piece(l, ev->tag.message)) {
+        letter_repeated(l, ev->tag.message);
     } else if (ev->kind == TT_EV_DATA) {
         memcpy(at, ev->data, ev->bytes);
         piece_done(l, ev->bytes);
@@ -576,7 +608,8 @@ tutti_status tt_exec_letter_start(struct tt_context *x, struct tt_letter *l,
     l->context = x;
     l->id = TT_XNO;
     l->under_way = 0;
-    l->done = 0;
+    l->done = l->come = 0;
+    l->first_missing = 0;
     l->next = NOTHING;
     /* If the engine has failed, the letter fails with it, and nothing is linked. */
     l->state = FAILED;

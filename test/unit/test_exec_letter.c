@@ -338,11 +338,84 @@ static void test_prepared(void **state)
     close_world();
 }
 
+/* Rank 1 sends the last piece of its letter once more than it should; short enough to go without a cookie. */
+static void forge_last(const struct tt_letter *in, uint32_t number)
+{
+    static char junk[100];
+    struct tt_transport *t = &world->rank[members[1]].base;
+    const struct tt_tag tag = {.request = in->id, .message = number, .comm = contexts[1]->peers[0]->comm, .channel = TT_XCH_BODY};
+    const struct iovec iov = {.iov_base = junk, .iov_len = sizeof junk};
+    tutti_status st = TUTTI_IN_PROGRESS;
+    for (uint32_t i = 0; st == TUTTI_IN_PROGRESS && i < 1000; i++) {
+        st = t->ops->send(t, members[0], &tag, &iov, 1, 0);
+        tt_exec_engine_progress(engines[0]);
+    }
+    assert_int_equal(st, TUTTI_OK);
+}
+
+/* A piece that comes twice is an error that names its sender, the piece and the tag; counted twice, it would end a letter that has holes. */
+static void test_repeated(void **state)
+{
+    static char sent[2 * TT_XPIECE + 100], got[2 * TT_XPIECE + 100];
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct tt_letter out = {.data = sent, .bytes = sizeof sent, .peer = 0, .tag = 7, .sends = true},
+                         in = {.data = got, .bytes = sizeof got, .peer = 1, .tag = 7};
+        struct tutti_error err = {0};
+        open_world(seed);
+        open_context(0);
+        open_context(1);
+        begin(0, &in);
+        begin(1, &out);
+        for (uint32_t i = 0; in.id == TT_XNO; i++) { /* until rank 0 has the envelope */
+            tt_exec_engine_progress(engines[i % 2]);
+            assert_true(i < 10000);
+        }
+        forge_last(&in, 2);
+        forge_last(&in, 2);
+        for (uint32_t i = 0; i < 2000; i++)
+            tt_exec_engine_progress(engines[0]);
+        assert_int_equal(tt_exec_letter_test(&in, &err), TUTTI_ERR_PEER);
+        assert_string_equal(err.text, "rank 0 sent piece 2 of its message with tag 7 twice");
+        close_world();
+    }
+}
+
+/* Pieces that overtake each other on several streams are not taken for repeated ones. */
+static void test_overtaking(void **state)
+{
+    enum { BYTES = 40 * TT_XPIECE + 100 };
+    char *sent = malloc(BYTES), *got = calloc(1, BYTES);
+    (void)state;
+    for (uint64_t i = 0; i < BYTES; i++)
+        sent[i] = (char)byte_of(1, 0, 0, i);
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct tt_letter out = {.data = sent, .bytes = BYTES, .peer = 0, .tag = 7, .sends = true},
+                         in = {.data = got, .bytes = BYTES, .peer = 1, .tag = 7};
+        open_world(seed);
+        world->nstreams = FAKE_STREAMS;
+        world->streams = realloc(world->streams, (size_t)RANKS * RANKS * FAKE_STREAMS * sizeof *world->streams);
+        memset(world->streams, 0, (size_t)RANKS * RANKS * FAKE_STREAMS * sizeof *world->streams);
+        open_context(0);
+        open_context(1);
+        begin(0, &in);
+        begin(1, &out);
+        until_done(&in);
+        until_done(&out);
+        assert_memory_equal(got, sent, BYTES);
+        memset(got, 0, BYTES);
+        close_world();
+    }
+    free(sent);
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tags),   cmocka_unit_test(test_any),       cmocka_unit_test(test_cancel),   cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_closed), cmocka_unit_test(test_forgotten), cmocka_unit_test(test_prepared),
+        cmocka_unit_test(test_repeated), cmocka_unit_test(test_overtaking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
