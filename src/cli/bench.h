@@ -27,6 +27,7 @@ struct bench {
     bool plan_apart;     /* that plan needs input and output apart */
     void *in, *out;      /* each large enough for input and for output */
     struct tutti_json *json;
+    char doubts[2][200];    /* on rank 0: why predictions may be off, a sentence each, or "" */
     struct bench_row *rows; /* on rank 0, for --html */
     size_t nrows;
     /* sums over the rows so far */

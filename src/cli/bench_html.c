@@ -176,6 +176,9 @@ int cli_bench_page(const struct bench *b)
              b->p.ranks, cli_s(b->p.ranks));
     cli_html_begin(page.f, title);
     put_verdict(page.f, b);
+    for (size_t i = 0; i < sizeof b->doubts / sizeof b->doubts[0]; i++)
+        if (b->doubts[i][0])
+            cli_html_note(page.f, "Beware: %s.", b->doubts[i]);
     cli_html_note(page.f,
                   "%s, %s buffers; sockets: %s. Best of 3 means, slowest rank; bus bandwidth is "
                   "bytes / time x what every link must carry (10^9 bytes/s). Bound and prediction "

@@ -95,7 +95,8 @@ static const char *place_words(const struct bench *b)
                                         : "out of place";
 }
 
-static void json_head(struct bench *b)
+static void json_head(struct bench *b, const struct tutti_speeds *s, bool one_rate,
+                      const struct seat *seats)
 {
     char guard[64];
     tutti_comm_guard(b->comm, guard, sizeof guard);
@@ -108,6 +109,10 @@ static void json_head(struct bench *b)
     tutti_json_string(b->json, "mem", b->mem_tutti ? "tutti" : "malloc");
     tutti_json_bool(b->json, "in_place", !b->places[0]);
     tutti_json_string(b->json, "sockets", guard);
+    tutti_json_bool(b->json, "speeds_steady", s->steady);
+    tutti_json_bool(b->json, "speeds_of_one_pair", one_rate);
+    json_seats(b, seats);
+    tutti_json_array(b->json, "rows");
 }
 
 /* Prints the four titles once for each way that is measured. */
@@ -136,8 +141,8 @@ static void print_titles(const struct bench *b)
     printf("   (us)\n");
 }
 
-/* The first lines of the table. A note follows when the speeds were measured on a busy machine. */
-static void text_head(struct bench *b, const struct tutti_speeds *s)
+/* The first lines of the table. */
+static void text_head(const struct bench *b, const struct seat *seats)
 {
     char guard[64];
     tutti_comm_guard(b->comm, guard, sizeof guard);
@@ -145,10 +150,11 @@ static void text_head(struct bench *b, const struct tutti_speeds *s)
         "# tutti %s: %s on %u rank%s, %s buffers, %s; sockets: %s; best of 3 means, slowest rank\n",
         tutti_version(), tutti_coll_name(b->p.coll), b->p.ranks, b->p.ranks == 1 ? "" : "s",
         mem_words(b), place_words(b), guard);
-    if (s->taken > 0 && !s->steady)
-        printf("# speeds were measured while other processes used %.0f%% of the cores: predictions "
-               "may be off\n",
-               100 * s->taken);
+    for (size_t i = 0; i < sizeof b->doubts / sizeof b->doubts[0]; i++)
+        if (b->doubts[i][0])
+            printf("# %s\n", b->doubts[i]);
+    print_seats(b, seats);
+    print_titles(b);
 }
 
 /* Opening a communicator measures one pair of hosts. With three hosts or more, the predictions
@@ -165,6 +171,20 @@ static bool assumes_one_rate(const struct bench *b, const struct seat *seats)
     return hosts > 2 && !getenv("TUTTI_TOPO");
 }
 
+/* Table and page say these sentences alike. */
+static void note_doubts(struct bench *b, const struct tutti_speeds *s, bool one_rate)
+{
+    if (s->taken > 0 && !s->steady)
+        snprintf(b->doubts[0], sizeof b->doubts[0],
+                 "speeds were measured while other processes used %.0f%% of the cores: predictions "
+                 "may be off",
+                 100 * s->taken);
+    if (one_rate)
+        snprintf(b->doubts[1], sizeof b->doubts[1],
+                 "predictions take all hosts to be as fast as the two that were measured; if they "
+                 "are not: tutti probe -o net.json, then TUTTI_TOPO=net.json");
+}
+
 tutti_status cli_bench_print_head(struct bench *b)
 {
     struct seat *seats = NULL;
@@ -173,20 +193,13 @@ tutti_status cli_bench_print_head(struct bench *b)
     tutti_status st = gather_seats(b, &seats);
     if (!st)
         st = tutti_comm_speeds(b->comm, false, &speeds, &err);
-    if (!st && b->p.rank == 0 && cli_flag(b->a, "json")) {
-        json_head(b);
-        tutti_json_bool(b->json, "speeds_steady", speeds.steady);
-        tutti_json_bool(b->json, "speeds_of_one_pair", assumes_one_rate(b, seats));
-        json_seats(b, seats);
-        tutti_json_array(b->json, "rows");
-    } else if (!st && b->p.rank == 0) {
-        text_head(b, &speeds);
-        if (assumes_one_rate(b, seats))
-            printf("# predictions take all hosts to be as fast as the two that were measured; if "
-                   "they are not: tutti probe -o net.json, "
-                   "then TUTTI_TOPO=net.json\n");
-        print_seats(b, seats);
-        print_titles(b);
+    if (!st && b->p.rank == 0) {
+        bool one_rate = assumes_one_rate(b, seats);
+        note_doubts(b, &speeds, one_rate);
+        if (cli_flag(b->a, "json"))
+            json_head(b, &speeds, one_rate, seats);
+        else
+            text_head(b, seats);
     }
     free(seats);
     return st;
