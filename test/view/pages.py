@@ -192,6 +192,25 @@ def check_traces():
     return path
 
 
+def check_blame(trace):
+    """The headline of a run names what most of the waiting was for: a rank that entered late, or messages."""
+    with open(trace, encoding="utf-8") as f:
+        run = json.load(f)
+    call = next(e for e in run["traceEvents"] if e.get("cat") == "call" and e["args"]["plan"] >= 0)
+    for idle, want in ((80.0, "Rank 2 was late"), (800.0, "Ranks waited for messages")):
+        run["traceEvents"] = [dict(call, pid=r, ts=100.0 * (r == 2), dur=1000.0 - 100.0 * (r == 2)) for r in range(3)]
+        run["traceEvents"] += [{"ph": "X", "cat": "idle", "name": "idle", "pid": r, "tid": 4, "ts": 5.0, "dur": idle, "args": {"comm": 0, "seq": 0, "peer": 2}}
+                               for r in range(2)]
+        path = os.path.join(folder, "blame.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(run, f)
+        page, _ = view("blame", path)
+        with browser.Page("file://" + page) as p:
+            p.wait("window.tutti !== undefined")
+            said = p.run("document.querySelector('#verdict').textContent")
+            check("browser: the headline, idle %g us of 1000" % idle, want in said, said)
+
+
 class Cells(html.parser.HTMLParser):
     """The texts of all table cells of a page, and the names of all its elements."""
 
@@ -366,6 +385,7 @@ with tempfile.TemporaryDirectory() as folder:
     if browser.find():
         check_browser(evil)
         check_run_page(run)
+        check_blame(os.path.join(folder, "run.json"))
         check_report_pages(reports)
     else:
         print("skipped: no browser (Debian: apt install chromium); the pages were not opened")

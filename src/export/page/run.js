@@ -105,7 +105,7 @@ function showRun(doc, main) {
     e.append(Text.count(ranks, "rank") + ", " + Text.count(calls.length, "call") + " in " + Text.us(end) + ": ranks were in calls for ",
       make("b", {}, Text.percent(inside)), " of the time, and waited with nothing to do for " + Text.percent(idle) + ". ");
     if (ranks > 1 && late.awaited > 0.02 * end)
-      e.append(make("b", {}, "Rank " + late.rank + " was late"), ": it entered last in " + Text.count(late.lateIn, "call") + ", " + Text.us(late.awaited) + " after all others. ");
+      e.append(...blame(late, Run.sum(rows, r => r.idle)));
     if (links.length > 1 && links[0].rate < 0.7 * Run.median(links.map(l => l.rate)))
       e.append(make("b", {}, "The link " + links[0].from + " \u2192 " + links[0].to + " was slow"), ": " + Text.rate(links[0].rate) + ", where " +
         Text.rate(Run.median(links.map(l => l.rate))) + " are usual.");
@@ -116,6 +116,14 @@ function showRun(doc, main) {
       document.getElementById("note").textContent = notes.join(" ");
       document.getElementById("note").hidden = false;
     }
+  }
+
+  /* All others wait for a rank that enters last. Where they waited longer, in all, than that explains twice over, lateness is not the headline. */
+  function blame(late, idle) {
+    const part = idle ? Math.min(1, late.awaited * (ranks - 1) / idle) : 1;
+    const how = "it entered last in " + Text.count(late.lateIn, "call") + ", " + Text.us(late.awaited) + " after all others";
+    if (part >= 0.5) return [make("b", {}, "Rank " + late.rank + " was late"), ": " + how + ". "];
+    return [make("b", {}, "Ranks waited for messages"), " inside calls: rank " + late.rank + ", the latest, explains " + Text.percent(part) + " of their waiting (" + how + "). "];
   }
 
   function table(head, body) {
