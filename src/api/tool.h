@@ -92,6 +92,9 @@ struct tutti_topo_floor {
 };
 bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack,
                       struct tutti_topo_floor *ret);
+/* Cables that nothing can cross, since no rank is behind one of their ends. *ret_first: the first
+ * such directed link, set only if there is one. */
+uint32_t tutti_topo_nowhere(const struct tutti_topo *topo, uint32_t *ret_first);
 /* Write errors show in the stream. */
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out);
 void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out);

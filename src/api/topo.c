@@ -237,6 +237,17 @@ bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack,
     return true;
 }
 
+uint32_t tutti_topo_nowhere(const struct tutti_topo *topo, uint32_t *ret_first)
+{
+    const struct tt_topo *t = must_see(topo, __func__);
+    uint32_t first;
+    api_must("ret_first", ret_first);
+    uint32_t n = tt_topo_nowhere(t, &first);
+    if (n)
+        *ret_first = first;
+    return n;
+}
+
 uint64_t tutti_topo_hash(const struct tutti_topo *topo)
 {
     return must_see(topo, __func__)->hash;

@@ -88,7 +88,9 @@ struct cli_problem {
     char options[512];
 };
 /* These return 0, or the exit code after a complaint was printed. The caller frees *ret of
- * cli_get_topo. --size is needed unless the collective is a barrier. */
+ * cli_get_topo and cli_parse_topo, which also note cables that lead nowhere on standard error.
+ * --size is needed unless the collective is a barrier. */
+int cli_parse_topo(const struct cli_args *a, const char *spec, struct tutti_topo **ret);
 int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret);
 int cli_get_problem(const struct cli_args *a, struct cli_problem *ret);
 int cli_get_choice(const struct cli_args *a, struct cli_problem *ret); /* everything but the size */

@@ -110,8 +110,9 @@ static int open_networks(const struct cli_args *a, struct comparison *c)
     for (size_t i = 0; i < a->nwords; i++) {
         struct network *n = &c->network[i];
         n->spec = a->words[i];
-        if (tutti_topo_parse(n->spec, &n->t, &err))
-            return cli_fail(a, &err);
+        int code = cli_parse_topo(a, n->spec, &n->t);
+        if (code)
+            return code;
         c->networks++;
         if (tutti_topo_info(n->t, &n->info, &err))
             return cli_fail(a, &err);

@@ -203,7 +203,6 @@ static int import(const struct cli_args *a, const char *option, struct tutti_top
 /* The network of the command line: imported, or that of the word, which wins over the variable. */
 static int get_topo(const struct cli_args *a, struct tutti_topo **ret)
 {
-    struct tutti_error err;
     size_t n;
     const char *option = import_option(a, &n),
                *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
@@ -216,7 +215,7 @@ static int get_topo(const struct cli_args *a, struct tutti_topo **ret)
     if (!spec)
         return cli_bad(
             a, "a SPEC is needed, e.g. tutti topo torus:8x8@16GB/s,150ns; --kinds lists the kinds");
-    return tutti_topo_parse(spec, ret, &err) ? cli_fail(a, &err) : 0;
+    return cli_parse_topo(a, spec, ret);
 }
 
 static int topo_run(const struct cli_args *a)

@@ -61,6 +61,23 @@ int cli_fail(const struct cli_args *a, const struct tutti_error *err)
                : CLI_USAGE;
 }
 
+int cli_parse_topo(const struct cli_args *a, const char *spec, struct tutti_topo **ret)
+{
+    struct tutti_error err;
+    char name[160];
+    uint32_t first;
+    if (tutti_topo_parse(spec, ret, &err))
+        return cli_fail(a, &err);
+    uint32_t n = tutti_topo_nowhere(*ret, &first);
+    if (n)
+        fprintf(stderr,
+                "note: %s: %u cable%s to nowhere: %s%s has no rank behind it, and nothing crosses "
+                "it\n",
+                spec, n, n == 1 ? " leads" : "s lead", n == 1 ? "" : "e.g. ",
+                tutti_topo_link_name(*ret, first, name, sizeof name));
+    return 0;
+}
+
 int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret)
 {
     const char *spec = cli_value(a, "topo");
@@ -68,8 +85,7 @@ int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret)
         spec = cli_environment("TUTTI_TOPO");
     if (!spec)
         return cli_bad(a, "--topo SPEC is needed, e.g. --topo star:8@1Gbps,50us");
-    struct tutti_error err;
-    return tutti_topo_parse(spec, ret, &err) ? cli_fail(a, &err) : 0;
+    return cli_parse_topo(a, spec, ret);
 }
 
 /* Joins all --option values with commas. A comma inside a value would make two of one, and is

@@ -135,7 +135,7 @@ static tutti_status parse_uplink(struct parser *ps, struct tutti_error *err)
     if (ps->last == 0)
         return fail_at(ps,
                        "the root has no uplink: a group behind one is inside another, as in "
-                       "tree:((6x25G 2x10G):40G)",
+                       "tree:((6x25G 2x10G):40G (8x25G):40G)",
                        err);
     if (group_at(ps, ps->last)->bw > 0)
         return fail_at(ps, "a second bandwidth for one group", err);

@@ -197,6 +197,10 @@ struct tt_topo_floor {
  * is 0. */
 bool tt_topo_floor(const struct tt_topo *t, uint32_t per_rack, struct tt_topo_floor *ret);
 
+/* Cables that nothing can cross, since no rank is behind one of their ends; *ret_first: the first
+ * one, in that direction. 0 also without memory, and with one rank. */
+uint32_t tt_topo_nowhere(const struct tt_topo *t, uint32_t *ret_first);
+
 /* Injection ports of rank r: declared, or one for each of its links, switches or not. Its egress
  * and ingress in bytes/s: of its fastest links, as many as it has ports. */
 uint32_t tt_topo_ports(const struct tt_topo *t, uint32_t rank);

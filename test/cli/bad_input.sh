@@ -51,8 +51,14 @@ complains 'half.*twice'
 runs 2 topo 'tree:(2 2)@1G/2G/3G'
 complains 'bandwidth 3 \(3 Gbit/s\)'
 runs 2 topo 'tree:(6x25G 2x10G):40G'
-complains 'the root has no uplink: .*tree:\(\(6x25G 2x10G\):40G\)'
-runs 0 topo 'tree:((6x25G 2x10G):40G)'
+complains 'the root has no uplink: .*tree:\(\(6x25G 2x10G\):40G \(8x25G\):40G\)'
+# An uplink to a switch with nothing else is taken, and noted.
+for command in topo 'explain --size 1M --topo' 'compare --sizes 1M..1M'; do
+    runs 0 $command 'tree:((6x25G 2x10G):40G)'
+    grep -q '^note: .*: 1 cable leads to nowhere: switch [01] -> switch [01] has no rank behind it' err || bad "$command: $(cat err)"
+done
+runs 0 topo 'tree:((6x25G 2x10G):40G (8x25G):40G)'
+[ ! -s err ] || bad "an uplink between two groups: $(cat err)"
 runs 2 plan --topo star:4 --size 1M --root 0
 complains 'allreduce has no root'
 runs 2 plan --topo star:4 --size 1M --dtype f8

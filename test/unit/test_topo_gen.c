@@ -379,13 +379,33 @@ static void test_large(void **state)
         check(&table[i]);
 }
 
+/* Cables behind which there is no rank; the direction points there. */
+static void test_nowhere(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint32_t cables;
+    } cases[] = {{"tree:((2 2):40G)", 1}, {"tree:(((2 2)))", 2}, {"tree:((2 2):40G (1):40G)", 0}, {"tree:(2 2)", 0},
+                 {"star:8", 0},           {"fattree:8,2", 0},    {"torus:4x4", 0},                {"star:1", 0}};
+    (void)state;
+    for (size_t i = 0; i < countof(cases); i++) {
+        struct tt_topo *t = make(cases[i].spec);
+        uint32_t first = 0, n = tt_topo_nowhere(t, &first);
+        if (n != cases[i].cables)
+            fail_msg("%s: %u cables lead nowhere, not %u", cases[i].spec, n, cases[i].cables);
+        if (n)
+            assert_int_equal(first & 1 ? t->links[first / 2].a : t->links[first / 2].b, t->ranks); /* the root */
+        tt_topo_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_dln), cmocka_unit_test(test_golden_others), cmocka_unit_test(test_measure_against_search),
         cmocka_unit_test(test_links),      cmocka_unit_test(test_rotational),    cmocka_unit_test(test_tree),
         cmocka_unit_test(test_ports),      cmocka_unit_test(test_ports_uneven),  cmocka_unit_test(test_finish_refuses),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_large),      cmocka_unit_test(test_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
