@@ -10,7 +10,7 @@
 #include "launch/supervise.h"
 
 static const struct cli_option own[] = {
-    {"ranks", 'n', "N", "how many ranks (default: one for each slot, or host)"},
+    {"ranks", 'n', "N", "how many ranks (default: one for each slot, or host, or those of --plan)"},
     {"hosts", 0, "A:2,B,..",
      "machines with their slots, reached by ssh; localhost is this one (default)"},
     {"hostfile", 0, "FILE",
@@ -26,6 +26,28 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, launch_job_options, NULL};
 
+/* The number of ranks that all files of --plan are for; 0: there are none. */
+static int read_plan_size(const struct cli_args *a, uint64_t *ret)
+{
+    *ret = 0;
+    for (size_t i = 0; i < a->nvalues; i++) {
+        struct tutti_schedule *s;
+        struct tutti_schedule_info info;
+        struct tutti_error err;
+        if (strcmp(a->values[i].option->name, "plan"))
+            continue;
+        if (tutti_schedule_read(a->values[i].value, &s, &err))
+            return cli_fail(a, &err);
+        tutti_schedule_info(s, &info);
+        tutti_schedule_free(s);
+        if (*ret && *ret != info.ranks)
+            return cli_bad(a, "-n N is needed: there are plans for %llu and for %u ranks",
+                           (unsigned long long)*ret, info.ranks);
+        *ret = info.ranks;
+    }
+    return 0;
+}
+
 static int read_size(const struct cli_args *a, const struct launch_hosts *h, uint32_t *ret)
 {
     const char *text = cli_value(a, "ranks");
@@ -33,8 +55,13 @@ static int read_size(const struct cli_args *a, const struct launch_hosts *h, uin
     uint64_t slots = launch_slots(h), n = slots;
     if (!text && cli_value(a, "join"))
         n = 1;
-    else if (!text && !cli_value(a, "hosts") && !cli_value(a, "hostfile"))
-        return cli_bad(a, "-n N is needed: how many ranks? e.g. tutti run -n 4 -- ./program");
+    else if (!text && !cli_value(a, "hosts") && !cli_value(a, "hostfile")) {
+        int code = read_plan_size(a, &n);
+        if (code)
+            return code;
+        if (!n)
+            return cli_bad(a, "-n N is needed: how many ranks? e.g. tutti run -n 4 -- ./program");
+    }
     if (text && tutti_parse_u64(text, 1, CLI_MAX_RANKS, &n, &err))
         return cli_bad(a, "-n %s", err.text);
     if (n > CLI_MAX_RANKS)
@@ -185,7 +212,7 @@ static int run_run(const struct cli_args *a)
 const struct cli_command launch_run = {
     .name = "run",
     .synopsis =
-        "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--elastic MIN[..MAX] [--restarts K]] "
+        "run [-n N] [--hosts A:2,B,.. | --hostfile FILE] [--elastic MIN[..MAX] [--restarts K]] "
         "[--join HOST:PORT] [--bind] [--prefix] "
         "[--timeout "
         "TIME] [--plan FILE] [--tuning FILE] [--trace FILE] [--top] -- "
@@ -222,16 +249,16 @@ const struct cli_command launch_run = {
         "tutti-hosts(7). --bind keeps ranks that compute with one thread on the same cores.\n"
         "--plan FILE is proved by rank 0 and then runs every call of its collective (and root) on "
         "communicators of its number of "
-        "ranks, whatever\nthe length, type and reduction; other calls are planned as usual. A plan "
-        "that is not correct ends the job "
-        "with rank, operation and reason.",
+        "ranks, whatever\nthe length, type and reduction; other calls are planned as usual. "
+        "Without -n and hosts there are as many ranks as it is for. A plan that is not correct "
+        "ends the job with rank, operation and reason.",
     .examples = "tutti run -n 4 -- ./my_program\n"
                 "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
                 "tutti run -n 8 --hosts localhost,node2 -- ./my_program\n"
                 "tutti run --hosts localhost:2,node2:4 -- ./my_program\n"
                 "tutti run -n 4 --elastic 2..4 -- ./my_program\n"
                 "tutti run --join node1:29500 -- ./my_program\n"
-                "tutti run -n 4 --plan plan.json --tuning rules.json -- ./my_program",
+                "tutti run --plan plan.json --tuning rules.json -- ./my_program",
     .options = options,
     .takes_program = true,
     .opens_comm = true,

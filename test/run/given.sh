@@ -52,6 +52,16 @@ for coll in reduce-scatter all-gather broadcast reduce gather scatter all-to-all
 done
 TUTTI_PLAN=$all:ring.json runs 0 bench -n 4 -b 4K -e 4K -i 2 --check --explain --json
 json 'd["rows"][0]["origin"] == "plan" and d["rows"][0]["algo"] == "ring"'
+# Without -n a job has as many ranks as its plans are for.
+runs 0 run --plan hand.json --plan reduce.json -- "$tutti" bench -b 4K -e 4K -i 2 --json
+json 'd["ranks"] == 4'
+runs 0 plan --topo star:3 --coll broadcast --size 64K -o three.json
+runs 2 run --plan hand.json --plan three.json -- true
+complains '^tutti run: -n N is needed: there are plans for 4 and for 3 ranks'
+runs 2 run --plan nothing.json -- true
+complains 'nothing.json'
+runs 2 run -- true
+complains '^tutti run: -n N is needed: how many ranks'
 # What ran is what was given.
 TUTTI_DUMP=$work/dump runs 0 bench --plan hand.json -b 64K -e 64K -i 2
 runs 0 verify "$(ls dump/allreduce-by_hand-4-65536-*.json)"
