@@ -48,14 +48,15 @@ struct tt_boot_config {
 
 /* Fills *ret from the environment: ours (TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK,
  * TUTTI_RENDEZVOUS), torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; the port
- * after it is used, since the port itself belongs to torch), Open MPI (OMPI_COMM_WORLD_*),
- * MPICH/Hydra (PMI_RANK, PMI_SIZE, MPI_LOCALRANKID), Slurm (SLURM_PROCID, SLURM_NTASKS,
- * SLURM_LOCALID, first host of SLURM_NODELIST); and TUTTI_KEY_FILE, TUTTI_INSECURE, TUTTI_IFACE,
- * TUTTI_PORTS, TUTTI_TIMEOUT. TUTTI_RENDEZVOUS, then MASTER_ADDR and MASTER_PORT, take precedence
- * over what MPI launchers and Slurm imply. Ranks that mpirun started on one host meet on loopback;
- * on several hosts one of the two is needed. Without any variable: rank 0 of 1 (origin "none"). An
- * incomplete set is an error that names what is missing. *ret_origin (may be NULL) is the name of
- * the launcher whose variables were used ("torchrun"). */
+ * after it is used, since the port itself belongs to torch, or one below 30000 if that may be an
+ * outgoing connection), Open MPI (OMPI_COMM_WORLD_*), MPICH/Hydra (PMI_RANK, PMI_SIZE,
+ * MPI_LOCALRANKID), Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, first host of
+ * SLURM_NODELIST); and TUTTI_KEY_FILE, TUTTI_INSECURE, TUTTI_IFACE, TUTTI_PORTS, TUTTI_TIMEOUT.
+ * TUTTI_RENDEZVOUS, then MASTER_ADDR and MASTER_PORT, take precedence over what MPI launchers and
+ * Slurm imply. Ranks that mpirun started on one host meet on loopback; on several hosts one of the
+ * two is needed. Without any variable: rank 0 of 1 (origin "none"). An incomplete set is an error
+ * that names what is missing. *ret_origin (may be NULL) is the name of the launcher whose variables
+ * were used ("torchrun"). */
 tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origin,
                               struct tutti_error *err);
 

@@ -4,8 +4,8 @@
  * The first launcher whose rank and size are both set wins. If none is complete, an incomplete set
  * is an error; it is not taken for a single rank. Our own variables are never ignored: half of them
  * is always an error. The rendezvous is TUTTI_RENDEZVOUS, else torch's MASTER_ADDR with the port
- * after MASTER_PORT, else what can be derived: MPI launchers on one host (all ranks are local) meet
- * on loopback, Slurm on its first node, at a port computed from the job. */
+ * after MASTER_PORT (place_master), else what can be derived: MPI launchers on one host (all ranks
+ * are local) meet on loopback, Slurm on its first node, at a port computed from the job. */
 #include "boot/boot_int.h"
 
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Below the range from which kernels choose ports. */
-enum { DERIVED_PORT = 20000, DERIVED_PORTS = 10000 };
+/* Derived ports lie below KERNEL_PORT, from which on kernels give them to outgoing connections. */
+enum { DERIVED_PORT = 20000, DERIVED_PORTS = 10000, KERNEL_PORT = 32768 };
 
 /* The names of a launcher's variables, and how to find the rendezvous if no variable gives it. */
 struct launcher {
@@ -53,7 +53,9 @@ static tutti_status set_place(struct tt_boot_config *c, const char *host, uint16
     return TUTTI_OK;
 }
 
-/* The port itself belongs to torch's store; the next one is ours. */
+/* The port itself belongs to torch's store; the next one is ours. torchrun may have let the kernel
+ * choose: then the next one may be anybody's outgoing connection, and one with the same last four
+ * digits is taken where there are none. */
 static tutti_status place_master(const struct launcher *l, struct tt_boot_config *c,
                                  struct tutti_error *err)
 {
@@ -66,7 +68,10 @@ static tutti_status place_master(const struct launcher *l, struct tt_boot_config
                        "%s: %s is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)", l->name,
                        host ? "MASTER_PORT" : "MASTER_ADDR");
     st = env_number("MASTER_PORT", 1, UINT16_MAX, &port, err);
-    return st ? st : set_place(c, host, (uint16_t)(port < UINT16_MAX ? port + 1 : port - 1), err);
+    if (st)
+        return st;
+    port = port + 1 < KERNEL_PORT ? port + 1 : DERIVED_PORT + port % DERIVED_PORTS;
+    return set_place(c, host, (uint16_t)port, err);
 }
 
 /* All ranks compute the same port from the same text; different jobs rarely collide. */

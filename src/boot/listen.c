@@ -52,6 +52,9 @@ static tutti_status fail_not_ours(const struct tt_listen *l, struct tutti_error 
     return TUTTI_ERR_ARG;
 }
 
+/* Where the single port, which is the rendezvous, comes from. */
+#define HOW " (TUTTI_RENDEZVOUS, or torchrun's --master-port)"
+
 /* For a single port the message names its user, if that is another one. */
 static tutti_status fail_in_use(const struct tt_listen *l, struct tutti_error *err)
 {
@@ -59,14 +62,15 @@ static tutti_status fail_in_use(const struct tt_listen *l, struct tutti_error *e
     uid_t uid;
 
     if (l->lo == l->hi && tt_boot_listener_user(l->addr_be, l->lo, &uid) && uid != geteuid())
-        return tt_fail(
-            err, TUTTI_ERR_ARG, "port %u on %s is in use by a process of %s: choose another port",
-            l->lo, tt_boot_net_text(l->addr_be, 0, at), tt_boot_user_text(uid, user, sizeof user));
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "port %u on %s is in use by a process of %s: choose another port" HOW, l->lo,
+                       tt_boot_net_text(l->addr_be, 0, at),
+                       tt_boot_user_text(uid, user, sizeof user));
     if (l->lo == l->hi)
         return tt_fail(
             err, TUTTI_ERR_ARG,
-            "port %u on %s is in use by another process (another job?): choose another port", l->lo,
-            tt_boot_net_text(l->addr_be, 0, at));
+            "port %u on %s is in use by another process (another job?): choose another port" HOW,
+            l->lo, tt_boot_net_text(l->addr_be, 0, at));
     return tt_fail(err, TUTTI_ERR_LIMIT,
                    "all ports %u-%u on %s are in use: widen the range (TUTTI_PORTS)", l->lo, l->hi,
                    tt_boot_net_text(l->addr_be, 0, at));

@@ -41,7 +41,10 @@ static void launchers_are_recognised(void **state)
         {"TUTTI_RANK=2 TUTTI_SIZE=4 TUTTI_LOCAL_RANK=1 TUTTI_RENDEZVOUS=10.0.0.1:5000", "tutti", 2, 4, 1, "10.0.0.1:5000"},
         {"TUTTI_RANK=0 TUTTI_SIZE=1", "tutti", 0, 1, -1, ""},
         {"RANK=3 WORLD_SIZE=8 LOCAL_RANK=3 MASTER_ADDR=node0 MASTER_PORT=29500", "torchrun", 3, 8, 3, "node0:29501"},
-        {"RANK=3 WORLD_SIZE=8 MASTER_ADDR=node0 MASTER_PORT=65535", "torchrun", 3, 8, -1, "node0:65534"},
+        {"RANK=3 WORLD_SIZE=8 MASTER_ADDR=node0 MASTER_PORT=32766", "torchrun", 3, 8, -1, "node0:32767"},
+        /* not a port that a kernel gives to outgoing connections */
+        {"RANK=3 WORLD_SIZE=8 MASTER_ADDR=node0 MASTER_PORT=32767", "torchrun", 3, 8, -1, "node0:22767"},
+        {"RANK=3 WORLD_SIZE=8 MASTER_ADDR=node0 MASTER_PORT=65535", "torchrun", 3, 8, -1, "node0:25535"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1 TUTTI_RENDEZVOUS=b:7", "torchrun", 0, 2, -1, "b:7"},
         {"RANK=0 WORLD_SIZE=2 TUTTI_RANK=1 TUTTI_SIZE=3 TUTTI_RENDEZVOUS=b:7", "tutti", 1, 3, -1, "b:7"},
         {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 TUTTI_RENDEZVOUS=h:9", "Open MPI", 1, 2, 0, "h:9"},
