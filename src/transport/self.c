@@ -45,21 +45,6 @@ static struct slot *self_at(struct self *t, uint32_t i)
     return &t->slot[i % SLOTS];
 }
 
-/* The sum of the lengths; false: a bad list, or more than limit. */
-static bool self_total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
-{
-    size_t sum = 0;
-    if (niov < 0 || niov > TT_IOV_MAX)
-        return false;
-    for (int i = 0; i < niov; i++) {
-        if (iov[i].iov_len > limit - sum)
-            return false;
-        sum += iov[i].iov_len;
-    }
-    *ret = sum;
-    return true;
-}
-
 /* Copies `bytes` bytes from one list to another; both hold at least that many. Invariant: a and b
  * are the offsets in the current entries. */
 static void copy_list(const struct iovec *to, const struct iovec *from, size_t bytes)
@@ -85,7 +70,8 @@ static tutti_status self_send(struct tt_transport *base, uint32_t peer, const st
     struct self *t = (struct self *)base;
     size_t bytes;
 
-    if (peer != base->rank || !self_total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
+    if (peer != base->rank ||
+        !tt_iov_total(iov, niov, TT_IOV_MAX, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
         return TUTTI_ERR_ARG;
     if (t->tail - t->told == SLOTS)
         return TUTTI_IN_PROGRESS;
@@ -118,8 +104,8 @@ static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32
     struct slot *s = announced(t);
     size_t bytes;
 
-    if (peer != base->rank || stream || !s || !self_total(iov, niov, s->bytes, &bytes) ||
-        bytes != s->bytes)
+    if (peer != base->rank || stream || !s ||
+        !tt_iov_total(iov, niov, TT_IOV_MAX, s->bytes, &bytes) || bytes != s->bytes)
         return TUTTI_ERR_ARG;
     assert(t->given != t->told && s->state == WITH_RECEIVER);
     copy_list(iov, s->iov, bytes);

@@ -76,10 +76,7 @@ static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct
     struct link *l = link_of(s, peer);
     size_t bytes = 0;
 
-    for (int i = 0; i < niov; i++)
-        if (__builtin_add_overflow(bytes, iov[i].iov_len, &bytes))
-            return TUTTI_ERR_ARG;
-    if (!l || bytes > s->payload_max)
+    if (!l || !tt_iov_total(iov, niov, TT_IOV_MAX, s->payload_max, &bytes))
         return TUTTI_ERR_ARG;
     if (l->in.ended)
         return TUTTI_ERR_IO;

@@ -300,40 +300,25 @@ static uint32_t tcp_send_enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag
     return payload;
 }
 
-/* The sum of the lengths; false: a bad list, or longer than allowed. */
-static bool sizes_fit(const struct iovec *iov, int niov, bool copied, uint32_t *ret_bytes)
-{
-    size_t limit = copied ? TT_INLINE_MAX : TT_PIECE_MAX, sum = 0;
-    if (niov < 0 || niov > TT_IOV_MAX)
-        return false;
-    for (int i = 0; i < niov; i++) {
-        if (iov[i].iov_len > limit - sum)
-            return false;
-        sum += iov[i].iov_len;
-    }
-    *ret_bytes = (uint32_t)sum;
-    return true;
-}
-
 tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
                          const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
-    uint32_t bytes;
+    size_t bytes, limit = cookie ? TT_PIECE_MAX : TT_INLINE_MAX;
 
-    if (peer >= base->size || !sizes_fit(iov, niov, !cookie, &bytes))
+    if (peer >= base->size || !tt_iov_total(iov, niov, TT_IOV_MAX, limit, &bytes))
         return TUTTI_ERR_ARG;
     if (t->peer[peer].ending)
         return TUTTI_ERR_IO;
     if (!t->peer[peer].sockets)
         return tt_tcp_want(t, peer);
-    size_t copied = cookie ? 0 : bytes + tt_frame_padding(bytes);
+    size_t copied = cookie ? 0 : bytes + tt_frame_padding((uint32_t)bytes);
     struct tt_tcp_sock *s = shortest(t, peer, niov, copied);
     if (!s)
         return TUTTI_IN_PROGRESS;
     struct tt_tx *q = &s->tx;
     bool at_once = !q->bytes;
-    uint32_t payload = tcp_send_enqueue(s, tag, iov, niov, bytes);
+    uint32_t payload = tcp_send_enqueue(s, tag, iov, niov, (uint32_t)bytes);
     q->slot[(q->tail - 1) & (q->slots - 1)].cookie = cookie;
     if (at_once)
         tt_tcp_tx_flush(s);

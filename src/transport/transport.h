@@ -27,8 +27,7 @@
 #ifndef TT_TRANSPORT_H
 #define TT_TRANSPORT_H
 
-#include <sys/uio.h>
-
+#include "base/iov.h"
 #include "seal/seal.h"
 
 enum {
