@@ -38,6 +38,10 @@ tutti_status tt_topo_file_named_end(struct tt_file *rd, bool second, const char 
 tutti_status tt_topo_file_set_ends(struct tt_file *rd, struct tutti_error *err);
 void tt_topo_file_free_ends(struct tt_file *rd);
 
+/* Fails with "name:line: why": every message about a file of lines names both. */
+__attribute__((format(printf, 5, 6))) tutti_status
+tt_topo_fail_at(const char *name, unsigned long line, struct tutti_error *err, tutti_status st,
+                const char *fmt, ...);
 /* Formats of other simulators, read from memory. */
 tutti_status tt_topo_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret,
                               struct tutti_error *err);

@@ -17,7 +17,6 @@
 #include "topo/file.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_LINE = 4000, MAX_LINKS = 1 << 20, MAX_NPUS = 1 << 17 };
@@ -39,18 +38,6 @@ struct astra {
     uint32_t given[KEYS]; /* entries; 0: not seen */
     struct dimension dim[TT_TOPO_MAX_DIMS];
 };
-
-/* Every message names the file and the line. */
-__attribute__((format(printf, 4, 5))) static tutti_status
-fail(const struct astra *x, struct tutti_error *err, tutti_status st, const char *fmt, ...)
-{
-    char why[300];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return tt_fail(err, st, "%.200s:%lu: %s", x->name, x->line, why);
-}
 
 static char *file_astra_trim(char *s)
 {
@@ -74,9 +61,9 @@ static tutti_status take_kind(struct astra *x, const char *text, struct dimensio
             d->kind = (enum kind)k;
             return TUTTI_OK;
         }
-    return fail(x, err, TUTTI_ERR_PARSE,
-                "unknown topology \"%.40s\" (known: Ring, Switch, FullyConnected) %s", text,
-                tt_near_matches(text, kind_names, KINDS, near, sizeof near));
+    return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                           "unknown topology \"%.40s\" (known: Ring, Switch, FullyConnected) %s",
+                           text, tt_near_matches(text, kind_names, KINDS, near, sizeof near));
 }
 
 /* One value of a list, into its dimension; numbers get the unit that the format implies. */
@@ -101,7 +88,8 @@ static tutti_status take_entry(struct astra *x, enum key key, const char *text, 
         st = tt_parse_time(with_unit, &d->latency_ps, &why);
     if (key == KEY_COUNT && !st)
         d->n = (uint32_t)n;
-    return st ? fail(x, err, st, "%s: %.240s", key_names[key], why.text) : TUTTI_OK;
+    return st ? tt_topo_fail_at(x->name, x->line, err, st, "%s: %.240s", key_names[key], why.text)
+              : TUTTI_OK;
 }
 
 /* "[ a, b ]" or "a". */
@@ -111,16 +99,16 @@ static tutti_status take_list(struct astra *x, enum key key, char *value, struct
     char *rest = value;
     if (*value == '[') {
         if (value[n - 1] != ']')
-            return fail(x, err, TUTTI_ERR_PARSE, "%s: the list does not end with ] on its line",
-                        key_names[key]);
+            return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                                   "%s: the list does not end with ] on its line", key_names[key]);
         value[n - 1] = 0;
         rest = value + 1;
     }
     while (rest) {
         char *entry = tt_topo_spec_cut(&rest, ',');
         if (x->given[key] == TT_TOPO_MAX_DIMS)
-            return fail(x, err, TUTTI_ERR_LIMIT, "%s: more than %d dimensions", key_names[key],
-                        TT_TOPO_MAX_DIMS);
+            return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_LIMIT,
+                                   "%s: more than %d dimensions", key_names[key], TT_TOPO_MAX_DIMS);
         tutti_status st = take_entry(x, key, entry, &x->dim[x->given[key]++], err);
         if (st)
             return st;
@@ -138,18 +126,20 @@ static tutti_status take_line(struct astra *x, char *line, struct tutti_error *e
         return TUTTI_OK;
     char *colon = strchr(line, ':');
     if (!colon)
-        return fail(x, err, TUTTI_ERR_PARSE, "\"key: [ values ]\" expected, not \"%.40s\"", line);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                               "\"key: [ values ]\" expected, not \"%.40s\"", line);
     *colon = 0;
     char *key = file_astra_trim(line), *value = file_astra_trim(colon + 1);
     for (int k = 0; k < KEYS; k++) {
         if (!tt_streq(key, key_names[k]))
             continue;
         if (x->given[k])
-            return fail(x, err, TUTTI_ERR_PARSE, "%s is there twice", key);
+            return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE, "%s is there twice",
+                                   key);
         return take_list(x, (enum key)k, value, err);
     }
-    return fail(x, err, TUTTI_ERR_PARSE, "unknown key \"%.40s\" %s", key,
-                tt_near_matches(key, key_names, KEYS, near, sizeof near));
+    return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE, "unknown key \"%.40s\" %s", key,
+                           tt_near_matches(key, key_names, KEYS, near, sizeof near));
 }
 
 /* Lines are copied to a buffer of their own: the data is the caller's and has no terminator. */
@@ -161,8 +151,9 @@ static tutti_status read_lines(struct astra *x, const char *data, size_t len,
         const char *nl = memchr(data + at, '\n', len - at);
         size_t n = nl ? (size_t)(nl - data) - at : len - at;
         if (n >= MAX_LINE || memchr(data + at, 0, n))
-            return fail(x, err, TUTTI_ERR_PARSE,
-                        "a line is longer than %d characters or holds a byte 0", MAX_LINE - 1);
+            return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                                   "a line is longer than %d characters or holds a byte 0",
+                                   MAX_LINE - 1);
         memcpy(line, data + at, n);
         line[n] = 0;
         tutti_status st = take_line(x, line, err);

@@ -27,18 +27,6 @@ struct text {
     char word[WORD]; /* the last one read */
 };
 
-/* Every message names the file and the line. */
-__attribute__((format(printf, 4, 5))) static tutti_status
-fail(const struct text *x, struct tutti_error *err, tutti_status st, const char *fmt, ...)
-{
-    char why[300];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return tt_fail(err, st, "%.200s:%lu: %s", x->name, x->line, why);
-}
-
 /* Counts lines for the messages. */
 static void skip_blanks(struct text *x)
 {
@@ -54,14 +42,17 @@ static tutti_status next_word(struct text *x, const char *what, struct tutti_err
     while (x->at + n < x->end && !isspace((unsigned char)x->at[n]))
         n++;
     if (!n)
-        return fail(x, err, TUTTI_ERR_PARSE, "the file ends where %s should stand", what);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                               "the file ends where %s should stand", what);
     if (n >= WORD)
-        return fail(x, err, TUTTI_ERR_PARSE, "%s expected, not a word of %zu characters", what, n);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                               "%s expected, not a word of %zu characters", what, n);
     memcpy(x->word, x->at, n);
     x->word[n] = 0;
     x->at += n;
     if (strlen(x->word) != n)
-        return fail(x, err, TUTTI_ERR_PARSE, "%s expected, not a byte 0", what);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE, "%s expected, not a byte 0",
+                               what);
     return TUTTI_OK;
 }
 
@@ -76,7 +67,7 @@ static tutti_status next_number(struct text *x, const char *what, uint64_t max, 
         return st;
     st = tt_parse_u64(x->word, 0, max, &v, &why);
     if (st)
-        return fail(x, err, st, "%s: %.200s", what, why.text);
+        return tt_topo_fail_at(x->name, x->line, err, st, "%s: %.200s", what, why.text);
     *ret = (uint32_t)v;
     return TUTTI_OK;
 }
@@ -98,14 +89,16 @@ static tutti_status read_counts(struct text *x, struct network *n, struct tutti_
     if (st)
         return st;
     if (n->switches >= n->nodes)
-        return fail(x, err, TUTTI_ERR_RANGE, "%u nodes of which %u are switches leave no ranks",
-                    n->nodes, n->switches);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_RANGE,
+                               "%u nodes of which %u are switches leave no ranks", n->nodes,
+                               n->switches);
     if (n->nodes - 1 > n->links)
-        return fail(x, err, TUTTI_ERR_RANGE, "%u nodes cannot all be joined by %u links", n->nodes,
-                    n->links);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_RANGE,
+                               "%u nodes cannot all be joined by %u links", n->nodes, n->links);
     if (n->links > (size_t)(x->end - x->at) / MIN_LINK)
-        return fail(x, err, TUTTI_ERR_PARSE,
-                    "%u links are announced, but the file is too short for them", n->links);
+        return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                               "%u links are announced, but the file is too short for them",
+                               n->links);
     return TUTTI_OK;
 }
 
@@ -119,7 +112,8 @@ static tutti_status read_switches(struct text *x, struct network *n, struct tutt
         if (st)
             return st;
         if (n->vertex[id])
-            return fail(x, err, TUTTI_ERR_RANGE, "node %u is a switch twice", id);
+            return tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_RANGE,
+                                   "node %u is a switch twice", id);
         n->vertex[id] = 1;
     }
     for (uint32_t i = 0; i < n->nodes; i++)
@@ -141,23 +135,26 @@ static tutti_status read_link(struct text *x, const struct network *n, struct tt
         return st;
     st = tt_parse_rate(x->word, &l->bw[0], &why);
     if (st)
-        return fail(x, err, st, "bandwidth of the link %u-%u: %.200s", a, b, why.text);
+        return tt_topo_fail_at(x->name, x->line, err, st, "bandwidth of the link %u-%u: %.200s", a,
+                               b, why.text);
     l->bw[1] = l->bw[0];
     st = next_word(x, "a link's delay", err);
     if (st)
         return st;
     st = tt_parse_time(x->word, &l->latency_ps, &why);
     if (st)
-        return fail(x, err, st, "delay of the link %u-%u: %.200s", a, b, why.text);
+        return tt_topo_fail_at(x->name, x->line, err, st, "delay of the link %u-%u: %.200s", a, b,
+                               why.text);
     st = next_word(x, "a link's error rate", err);
     if (st)
         return st;
     /* Any spelling of zero: "0", "0.0", "0.000". */
     if (strspn(x->word, "0.") != strlen(x->word) || x->word[0] != '0')
-        return fail(x, err, TUTTI_ERR_RANGE,
-                    "the link %u-%u has error rate %s: links that lose packets are not modelled (0 "
-                    "is needed)",
-                    a, b, x->word);
+        return tt_topo_fail_at(
+            x->name, x->line, err, TUTTI_ERR_RANGE,
+            "the link %u-%u has error rate %s: links that lose packets are not modelled (0 "
+            "is needed)",
+            a, b, x->word);
     l->a = n->vertex[a];
     l->b = n->vertex[b];
     return TUTTI_OK;
@@ -175,15 +172,15 @@ static tutti_status read_links(struct text *x, const struct network *n, struct t
             return st;
         st = tt_topo_link_check(t, &l, &why);
         if (st)
-            return fail(x, err, st, "%.280s", why.text);
+            return tt_topo_fail_at(x->name, x->line, err, st, "%.280s", why.text);
         st = tt_topo_add_link(t, &l, err);
         if (st)
             return st;
     }
     skip_blanks(x);
     return x->at == x->end ? TUTTI_OK
-                           : fail(x, err, TUTTI_ERR_PARSE,
-                                  "there is more than the %u links announced", n->links);
+                           : tt_topo_fail_at(x->name, x->line, err, TUTTI_ERR_PARSE,
+                                             "there is more than the %u links announced", n->links);
 }
 
 /* Names all vertices "node 7" when any of them has another number than in the file. */

@@ -19,6 +19,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+tutti_status tt_topo_fail_at(const char *name, unsigned long line, struct tutti_error *err,
+                             tutti_status st, const char *fmt, ...)
+{
+    char why[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return tt_fail(err, st, "%.200s:%lu: %s", name, line, why);
+}
+
 /* One rank alone needs no links. Nothing may follow the closing brace. */
 static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
 {
