@@ -97,4 +97,64 @@ void launch_signal(struct sup_live *l, int sig, bool all);
 bool launch_signal_rest(const struct sup_live *l, int sig);
 
 const sigset_t *launch_held_signals(void);
+
+/* ---- supervise.c: the state of the job ---- */
+
+#define SECOND        UINT64_C(1000000000)
+#define SUP_REPORT_NS SECOND /* ranks may take this long beyond their own timeout to report */
+
+/* In the order of severity: a phase is only entered from a lower one, except back to RUNNING
+ * from AWAITING. Comparisons like phase < SETTLING depend on it. */
+enum phase { RUNNING, AWAITING, STOPPING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
+
+/* The state of the supervisor. due_ns: when next_phase is called; 0: never. */
+struct sup {
+    const struct sup_job *job;
+    struct sup_live *live;
+    struct sup_screen screen;
+    struct pollfd *fds;
+    int signals;
+    enum phase phase;
+    uint64_t due_ns, failed_ns;
+    uint32_t left;                          /* ranks that have not ended */
+    uint32_t turns;                         /* rounds of waitpid so far */
+    uint32_t culprit;                       /* the rank that was named; size: none yet */
+    struct sup_blame blame;                 /* the notes when the culprit was named */
+    int stopped_by;                         /* the signal that asked the job to end; 0: none */
+    bool rested;                            /* leftovers of the ranks were killed */
+    bool dropped;                           /* everything was sent SIGKILL directly */
+    bool ended_by_us;                       /* ranks did not end in time by themselves */
+    uint64_t terminated_ns, interrupted_ns; /* when SIGTERM, SIGINT came first; 0: not yet */
+};
+
+/* ---- supervise_name.c: which rank is named ---- */
+
+bool launch_rank_failed(const struct sup_live *l);
+/* Ranks that run, or have ended well. */
+uint32_t launch_count_well(const struct sup *s);
+/* Prints how a rank ended, without an end of line. */
+void launch_say_end(const struct sup *s, uint32_t r);
+/* Is the blamed rank still running? Then it may be about to fail itself. */
+bool launch_awaits_blamed(const struct sup *s);
+/* The note about a rank that keeps up the job, though it does nothing: ranks have ended, those left
+ * are stopped, and this one is blamed. A blamed rank that runs may be well and busy: an old note
+ * does not tell. .rank is size when there is none. */
+struct sup_blame launch_find_hanging(const struct sup *s);
+void launch_name_hanging(struct sup *s, const struct sup_blame *b);
+/* All ranks have exited with status 0: did one note that results are wrong? */
+void launch_name_unheard(struct sup *s);
+/* Ranks of this tool that all exited with the same status have printed their reason themselves. */
+bool launch_is_told(const struct sup *s);
+void launch_name_culprit(struct sup *s);
+/* Says what became of the other ranks. */
+void launch_say_rest(struct sup *s);
+
+/* ---- supervise_restart.c: ranks that are started again ---- */
+
+uint64_t launch_now_ns(void);
+/* When the next rank will be started again; 0: none. Starts those that are due. */
+uint64_t launch_restart_due(struct sup *s, uint64_t now);
+/* Says whether the rank that failed will be started again, and ends the line. */
+void launch_plan_restart(struct sup *s, uint32_t r);
+
 #endif
