@@ -26,8 +26,7 @@
 
 #include "exec/exec_int.h"
 
-/* HELLOS bounds what peers can make this rank keep. */
-enum { PLACES = 1 << 12, GENERATIONS = 1 << 4, FIRST_PLACES = 64, HELLOS = 1 << 20 };
+enum { PLACES = 1 << 12, GENERATIONS = 1 << 4, FIRST_PLACES = 64 };
 static_assert(PLACES * GENERATIONS == UINT16_MAX + 1, "a number fills the tag's field");
 
 static uint32_t place_of(uint16_t comm)
@@ -41,6 +40,30 @@ struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm
 {
     struct tt_context *x = place_of(comm) < e->ncontexts ? e->contexts[place_of(comm)] : NULL;
     return x && x->comm == comm && !x->closing ? x : NULL;
+}
+
+/* Frees a context that no list names any more. */
+static void context_free(struct tt_context *x)
+{
+    for (uint32_t r = 0; x->peers && r < x->n; r++) {
+        if (x->peers[r])
+            free(x->peers[r]->promises);
+        free(x->peers[r]);
+    }
+    free(x->members);
+    free(x->group_of);
+    free(x->peers);
+    free(x);
+}
+
+void tt_exec_context_forget(struct tt_context *x)
+{
+    assert(x->closing && x->nrunning == 0 && !x->stashed);
+    for (uint32_t r = 0; r < x->n; r++)
+        if (x->peers[r] && x->peers[r]->due_listed)
+            return;
+    x->engine->contexts[place_of(x->comm)] = NULL;
+    context_free(x);
 }
 
 /* ---- members ---- */
@@ -94,188 +117,6 @@ tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_progr
             tt_exec_context_owe(pe, TT_XDUE_HELLO);
     }
     return p->box || tt_exec_credit_prepare(x, p) ? TUTTI_OK : tt_fail_memory(err, "promises");
-}
-
-/* ---- control messages that are due ---- */
-
-/* Sends one control message; the status is the transport's. HELLO and BYE belong to no context,
- * since their receiver may not have it: they carry its key. */
-static tutti_status context_say(struct tt_xpeer *pe, uint8_t word)
-{
-    struct tt_context *x = pe->context;
-    assert(pe->met || word == TT_XDUE_HELLO || word == TT_XDUE_BYE);
-    struct tt_tag tag = {.fingerprint = x->fingerprint,
-                         .request = x->seq,
-                         .comm = pe->comm,
-                         .channel = TT_XCH_STARTED};
-    if (word == TT_XDUE_CREDIT) {
-        tag.request = pe->letters_in;
-        tag.channel = TT_XCH_CREDIT;
-    }
-    if (word == TT_XDUE_STARTED || word == TT_XDUE_CREDIT)
-        return tt_exec_send_control(pe, &tag, NULL, 0);
-    tag = (struct tt_tag){.request = x->comm,
-                          .comm = TT_XCOMM_NONE,
-                          .channel = word == TT_XDUE_HELLO ? TT_XCH_HELLO : TT_XCH_BYE};
-    return tt_exec_send_control(pe, &tag, &x->key, sizeof x->key);
-}
-
-/* Sends what is due, HELLO first and BYE last (the order of the bits). False: the transport has no
- * room. STARTED and CREDIT need the peer's number of the context and stay due until its HELLO
- * comes; to a closed peer everything counts as said. */
-static bool say_due(struct tt_xpeer *pe)
-{
-    for (uint8_t word = TT_XDUE_HELLO; word <= TT_XDUE_BYE; word = (uint8_t)(word << 1)) {
-        if (!(pe->due_words & word) || (word != TT_XDUE_HELLO && word != TT_XDUE_BYE && !pe->met))
-            continue;
-        if (!pe->closed && context_say(pe, word) == TUTTI_IN_PROGRESS)
-            return false;
-        pe->due_words &= (uint8_t)~word;
-        pe->greeted = pe->greeted || word == TT_XDUE_HELLO;
-        if (word == TT_XDUE_STARTED)
-            pe->told = pe->due;
-        if (word == TT_XDUE_CREDIT)
-            pe->letters_in = 0;
-    }
-    return true;
-}
-
-/* With word 0 it only tries what is due already. */
-void tt_exec_context_owe(struct tt_xpeer *pe, uint8_t word)
-{
-    struct tt_engine *e = pe->context->engine;
-    pe->due_words |= word;
-    if (pe->due_listed || say_due(pe))
-        return;
-    pe->due_listed = true;
-    pe->due_next = e->due;
-    e->due = pe;
-}
-
-static void free_context(struct tt_context *x)
-{
-    for (uint32_t r = 0; x->peers && r < x->n; r++) {
-        if (x->peers[r])
-            free(x->peers[r]->promises);
-        free(x->peers[r]);
-    }
-    free(x->members);
-    free(x->group_of);
-    free(x->peers);
-    free(x);
-}
-
-/* Frees a closed context once no control message is due to a member: the engine's list of those
- * points to its peers. */
-static void forget_closed(struct tt_context *x)
-{
-    assert(x->closing && x->nrunning == 0 && !x->stashed);
-    for (uint32_t r = 0; r < x->n; r++)
-        if (x->peers[r] && x->peers[r]->due_listed)
-            return;
-    x->engine->contexts[place_of(x->comm)] = NULL;
-    free_context(x);
-}
-
-/* Invariant: every peer before *at is still due. forget_closed may free the peer just taken out of
- * the list, so pe is not used after it. */
-bool tt_exec_context_pay(struct tt_engine *e)
-{
-    bool any = false;
-    for (struct tt_xpeer **at = &e->due, *pe = *at; pe; pe = *at) {
-        assert(pe->due_listed);
-        if (!say_due(pe)) {
-            at = &pe->due_next;
-            continue;
-        }
-        *at = pe->due_next;
-        pe->due_listed = false;
-        any = true;
-        if (pe->context->closing)
-            forget_closed(pe->context);
-    }
-    return any;
-}
-
-/* ---- introductions ---- */
-
-/* The peer has introduced itself. What waited for that is sent now, or a HELLO in return, if none
- * was sent yet. */
-static void context_meet(struct tt_xpeer *pe, uint16_t comm)
-{
-    pe->met = true;
-    pe->comm = comm;
-    tt_exec_context_owe(pe, pe->greeted ? 0 : TT_XDUE_HELLO);
-}
-
-/* The member of the open context with this key; NULL: it is not open, or the rank does not belong
- * to it. */
-static struct tt_xpeer *member(const struct tt_engine *e, uint64_t key, uint32_t world)
-{
-    for (uint32_t i = 0; i < e->ncontexts; i++)
-        if (e->contexts[i] && e->contexts[i]->key == key && !e->contexts[i]->closing)
-            return tt_exec_context_sender(e->contexts[i], world);
-    return NULL;
-}
-
-/* Order does not matter: the last entry fills the gap. */
-static void forget_hello(struct tt_engine *e, const struct tt_xhello *h)
-{
-    struct tt_xhello *all = e->hellos.data;
-    for (size_t i = 0; i < e->hellos.len; i++)
-        if (all[i].key == h->key && all[i].world == h->world)
-            all[i--] = all[--e->hellos.len];
-}
-
-/* HELLO or BYE came. Of a context that is not open, a HELLO is kept and a BYE removes it.
- * Everything else is a fault. */
-void tt_exec_context_heard(struct tt_engine *e, const struct tt_event *ev)
-{
-    struct tt_xhello h = {.world = ev->peer, .comm = (uint16_t)ev->tag.request};
-    bool ok = ev->bytes == sizeof h.key && ev->tag.request <= UINT16_MAX;
-    if (ok)
-        memcpy(&h.key, ev->data, sizeof h.key);
-    struct tt_xpeer *pe = ok && h.key ? member(e, h.key, h.world) : NULL;
-    if (pe && ev->tag.channel == TT_XCH_BYE)
-        tt_exec_context_end(pe, 0);
-    else if (pe)
-        context_meet(pe, h.comm);
-    else if (ok && ev->tag.channel == TT_XCH_BYE)
-        forget_hello(e, &h);
-    else if (!ok || !h.key || e->hellos.len >= HELLOS || !tt_vec_push(&e->hellos, &h, 1))
-        tt_exec_fault(e,
-                      &(struct tt_exec_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer});
-}
-
-/* Meets the ranks that have opened the context before this one. */
-static void context_answer(struct tt_context *x)
-{
-    struct tt_vec *v = &x->engine->hellos;
-    struct tt_xhello *all = v->data;
-    size_t kept = 0;
-    for (size_t i = 0; i < v->len; i++) {
-        struct tt_xpeer *pe = all[i].key == x->key ? tt_exec_context_sender(x, all[i].world) : NULL;
-        if (pe)
-            context_meet(pe, all[i].comm);
-        else
-            all[kept++] = all[i];
-    }
-    v->len = kept;
-}
-
-/* Nothing more comes from the peer: programs and letters that still need it fail the engine. */
-void tt_exec_context_end(struct tt_xpeer *pe, int error)
-{
-    struct tt_context *x = pe->context;
-    struct tt_engine *e = x->engine;
-    pe->closed = x->any_closed = true;
-    pe->error = error;
-    if (pe->filling)
-        return; /* pieces are still being received: settle_end (progress.c) calls again */
-    for (uint32_t i = 0; x->nrunning && i < e->max_requests; i++)
-        if (e->slots[i] && e->slots[i]->context == x)
-            tt_exec_missing(e, e->slots[i]);
-    tt_exec_letter_forsaken(pe);
 }
 
 /* ---- opening and closing ---- */
@@ -358,13 +199,13 @@ tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_c
     x->box_last = &x->box_first;
     assert(c->key || place == 0);
     if (!name_members(x, c)) {
-        free_context(x);
+        context_free(x);
         return tt_fail_memory(err, "communicator");
     }
     x->boxes = c->boxes;
     x->comm = number_of(e, place, c->key);
     e->contexts[place] = x;
-    context_answer(x);
+    tt_exec_context_answer(x);
     *ret = x;
     return TUTTI_OK;
 }
@@ -399,14 +240,14 @@ void tt_exec_context_close(struct tt_context *x)
     if (x->engine->report == x)
         x->engine->report = NULL;
     leave_members(x);
-    forget_closed(x);
+    tt_exec_context_forget(x);
 }
 
 void tt_exec_context_free_all(struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->ncontexts; i++)
         if (e->contexts[i])
-            free_context(e->contexts[i]);
+            context_free(e->contexts[i]);
     free(e->contexts);
     free(e->generations);
 }

@@ -516,4 +516,11 @@ void tt_exec_stats_boxed(struct tt_context *x); /* the boxes, which waited for a
 /* ---- memory that is touched only where it is used (program.c) ---- */
 void *tt_exec_map(size_t bytes); /* zeroed; NULL when there is none */
 void tt_exec_unmap(void *p, size_t bytes);
+
+/* ---- between context.c and context_meet.c ---- */
+/* Frees a closed context once no control message is due to a member: the engine's list of those
+ * points to its peers. */
+void tt_exec_context_forget(struct tt_context *x);
+/* Meets the ranks that have opened the context before this one. */
+void tt_exec_context_answer(struct tt_context *x);
 #endif
