@@ -11,57 +11,21 @@
 #include <assert.h>
 
 #include "base/blame.h"
-#include "boot/boot_int.h"
+#include "boot/meet.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* GUESTS_MAX: proved but not joined, at a time. GATE: descriptors before theirs in the poll
- * array. */
-enum { GUESTS_MAX = 256, GATE = 2 };
-#define GUEST_NS UINT64_C(10000000000) /* from proof to join */
+enum { GATE = 2 }; /* descriptors before those of the guests in the poll array */
 /* How long to wait for ranks that have yet to hear that the meeting failed. */
 #define LINGER_NS UINT64_C(300000000)
 #define GONE      "rank %u (host %s, pid %u) is gone: its connection ended while the ranks met"
 
-/* What is known about a rank that has not joined; for the message about missing ranks. */
-enum note { NOTE_NONE, NOTE_KEY, NOTE_SIZE, NOTE_LEFT };
-
-struct guest {
-    struct tt_boot_line line;
-    uint32_t rank, from_be;
-    uint64_t since_ns;
-    struct tt_frame_in in;
-    uint8_t body[TT_JOIN_MAX];
-};
-
-struct meeting {
-    struct tt_boot *b;
-    const struct tt_place *at;
-    uint64_t deadline_ns;
-    struct tt_vec guests; /* struct guest * */
-    struct tt_gate gate;
-    int local;          /* hands the key to processes of this user; -1: none */
-    struct pollfd *fds; /* gate, local, guests, seats by rank */
-    char **settings;    /* by rank; NULL: has not joined */
-    uint64_t *net_ids;
-    uint8_t *notes;
-    uint32_t joined;
-};
-
-static void guest_free(struct guest *g)
-{
-    if (!g)
-        return;
-    tt_boot_line_close(&g->line);
-    free(g);
-}
-
 static void meeting_free(struct meeting *m)
 {
     for (size_t i = 0; i < m->guests.len; i++)
-        guest_free(*(struct guest **)tt_vec_at(&m->guests, i));
+        tt_boot_meet_guest_free(*(struct guest **)tt_vec_at(&m->guests, i));
     tt_vec_free(&m->guests);
     for (uint32_t r = 0; m->settings && r < m->b->config.size; r++)
         free(m->settings[r]);
@@ -69,27 +33,6 @@ static void meeting_free(struct meeting *m)
     free(m->net_ids);
     free(m->notes);
     free(m->fds);
-}
-
-/* Seats a rank: records its settings, with its version as the first line, and its table entry. */
-static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_boot_join *j,
-                         struct tutti_error *err)
-{
-    struct tt_str s = {0};
-
-    tt_str_printf(&s, "version=%s\n", j->version);
-    tt_str_add(&s, j->settings, j->settings_len);
-    if (s.failed) {
-        tt_str_free(&s);
-        return tt_fail_memory(err, "settings");
-    }
-    assert(rank < m->b->config.size && !m->settings[rank] && m->joined < m->b->config.size);
-    m->settings[rank] = s.s;
-    m->net_ids[rank] = j->net_id;
-    m->b->peers[rank] = j->peer;
-    m->notes[rank] = NOTE_NONE;
-    m->joined++;
-    return TUTTI_OK;
 }
 
 /* Rank 0 takes its own seat first. */
@@ -106,162 +49,7 @@ static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
     if (!m->fds || !m->settings || !m->net_ids || !m->notes)
         return tt_fail_memory(err, "rendezvous");
     st = tt_boot_self_join(m->b, &mine, err);
-    return st ? st : seat(m, 0, &mine, err);
-}
-
-/* Must this join be refused? Then *ret says why. */
-static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_boot_join *j,
-                  struct tutti_error *ret)
-{
-    uint32_t size = m->b->config.size;
-
-    if (j->size != size || rank >= size) {
-        tt_fail(ret, TUTTI_ERR_DIFFERS,
-                "rank %u was told that the job has %u ranks, rank 0 was told %u (or two jobs use "
-                "this rendezvous)",
-                rank, j->size, size);
-        return true;
-    }
-    if (m->settings[rank]) {
-        tt_fail(ret, TUTTI_ERR_DIFFERS,
-                "a rank %u has joined already (host %s, pid %u): two jobs use this rendezvous, or "
-                "two processes have one rank",
-                rank, m->b->peers[rank].host, m->b->peers[rank].pid);
-        return true;
-    }
-    return false;
-}
-
-/* A rank's other connections will come from the same address as this one, whatever the rank itself
- * sees (NAT). The last source is replaced if all are taken. */
-static void add_source(struct tt_boot_peer *p, uint32_t from_be)
-{
-    size_t i = 0;
-
-    while (i + 1 < TT_BOOT_SOURCES && p->sources_be[i] && p->sources_be[i] != from_be)
-        i++;
-    if (from_be != p->addr_be)
-        p->sources_be[i] = from_be;
-}
-
-/* The guest's join is complete: seats or refuses it. A join that cannot be parsed is ignored. */
-static tutti_status meet_judge(struct meeting *m, struct guest *g, struct tutti_error *err)
-{
-    struct tutti_error why;
-    struct tt_boot_join j;
-    uint64_t limit = tt_now_ns() + (uint64_t)g->in.frame.remaining_ms * 1000000;
-    tutti_status st;
-
-    if (g->in.frame.kind != TT_FRAME_JOIN ||
-        !tt_boot_join_parse(g->body, (size_t)g->in.frame.length, &j))
-        return TUTTI_OK;
-    if (unfit(m, g->rank, &j, &why)) {
-        tt_boot_refuse_one(&g->line, &why);
-        if (g->rank < m->b->config.size && !m->settings[g->rank])
-            m->notes[g->rank] = NOTE_SIZE;
-        return TUTTI_OK;
-    }
-    add_source(&j.peer, g->from_be);
-    st = seat(m, g->rank, &j, err);
-    if (st)
-        return st;
-    /* The control line now belongs to the seat. */
-    m->b->control[g->rank] = g->line;
-    g->line = (struct tt_boot_line){.fd = -1};
-    if (limit < m->deadline_ns)
-        m->deadline_ns = limit;
-    return TUTTI_OK;
-}
-
-/* Advances one guest; *ret_over if it has been seated or is gone. */
-static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, bool *ret_over,
-                                struct tutti_error *err)
-{
-    enum tt_net went = ready ? tt_boot_frame_fill(&g->line, &g->in) : TT_NET_AGAIN;
-
-    *ret_over = went != TT_NET_AGAIN || tt_now_ns() >= g->since_ns + GUEST_NS;
-    if (went == TT_NET_OK)
-        return meet_judge(m, g, err);
-    if (*ret_over && g->rank < m->b->config.size && !m->settings[g->rank])
-        m->notes[g->rank] = NOTE_LEFT;
-    return TUTTI_OK;
-}
-
-/* From last to first: a gap is filled by the last guest, which has been served already. */
-static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds,
-                                 struct tutti_error *err)
-{
-    struct guest **list = m->guests.data;
-
-    for (size_t i = m->guests.len; i-- > 0;) {
-        bool over = false;
-        tutti_status st = serve_guest(m, list[i], fds[i].revents != 0, &over, err);
-        if (over) {
-            guest_free(list[i]);
-            list[i] = list[--m->guests.len];
-        }
-        if (st)
-            return st;
-    }
-    return TUTTI_OK;
-}
-
-/* A guest that has proved itself and then says nothing must not keep others out. */
-static void dismiss_oldest(struct meeting *m)
-{
-    struct guest **list = m->guests.data;
-    assert(m->guests.len > 0);
-    size_t oldest = 0;
-
-    for (size_t i = 1; i < m->guests.len; i++)
-        if (list[i]->since_ns < list[oldest]->since_ns)
-            oldest = i;
-    guest_free(list[oldest]);
-    list[oldest] = list[--m->guests.len];
-}
-
-/* Turns an arrival into a guest. Failures are not fatal, because the rank will try again. */
-static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
-{
-    struct guest *g;
-
-    if (a->fd < 0) {
-        if (a->rank < m->b->config.size && !m->settings[a->rank])
-            m->notes[a->rank] = NOTE_KEY;
-        return TUTTI_OK;
-    }
-    if (m->guests.len == GUESTS_MAX)
-        dismiss_oldest(m);
-    g = tt_boot_arrival_admit(a) ? tt_zalloc(1, sizeof *g) : NULL;
-    if (!g || !tt_boot_line_open(&g->line, a->fd, &a->keys) || !tt_vec_push(&m->guests, &g, 1)) {
-        /* a->fd is closed once, below. */
-        if (g) {
-            g->line.fd = -1;
-            tt_boot_line_close(&g->line);
-        }
-        tt_boot_net_close(&a->fd);
-        free(g);
-        return TUTTI_OK; /* it will come again */
-    }
-    g->rank = a->rank;
-    g->from_be = a->from_be;
-    g->since_ns = tt_now_ns();
-    g->in = (struct tt_frame_in){.body = g->body, .cap = sizeof g->body};
-    return TUTTI_OK;
-}
-
-static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
-{
-    struct tt_arrival come[TT_GATE_TURN];
-    size_t n = 0;
-    tutti_status st = tt_boot_gate_serve(&m->gate, come, &n, err), one;
-
-    for (size_t i = 0; i < n; i++) {
-        one = welcome(m, &come[i]);
-        st = st ? st : one;
-    }
-    sodium_memzero(come, n * sizeof *come); /* keys */
-    return st;
+    return st ? st : tt_boot_meet_seat(m, 0, &mine, err);
 }
 
 /* A seated rank sends nothing until it has the table, so any event means that it left. */
@@ -341,7 +129,7 @@ static void tell_guests(struct meeting *m, const struct tutti_error *why)
             return;
         uint64_t wake = tt_boot_gate_wake(&m->gate);
         tt_boot_net_poll(&p, 1, wake < until ? wake : until);
-        if (serve_gate(m, &unused))
+        if (tt_boot_meet_serve_gate(m, &unused))
             return;
     }
 }
@@ -391,9 +179,9 @@ static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
             return fail_missing(m, err);
         st = check_seats(m, seats, err);
         if (!st)
-            st = serve_guests(m, guests, err);
+            st = tt_boot_meet_serve_guests(m, guests, err);
         if (!st)
-            st = serve_gate(m, err);
+            st = tt_boot_meet_serve_gate(m, err);
         if (m->fds[1].revents)
             serve_local(m);
     }
