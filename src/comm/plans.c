@@ -22,29 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_int.h"
+#include "comm/plans.h"
 
 /* Every rank plans, many of them on one core, so simulating candidates gets little. */
 enum { FLOW_MS = 20 };
-
-/* What rank 0 says about a plan. Sent between ranks. */
-struct note {
-    int32_t status; /* of planning; after a failure only `why` is valid */
-    uint32_t pad;
-    uint64_t predicted_ps, bound_ps, hash;
-    uint64_t block_bytes;  /* length of each packed slice that follows, padded to the longest */
-    uint32_t origin, pad2; /* enum tt_origin */
-    char algo[TT_ALGO_NAME];
-    struct tt_options options;
-    char why[sizeof((struct tutti_error *)0)->text];
-};
-
-/* One hand-over in progress. */
-struct handed {
-    struct tt_hand hand;
-    struct note note;
-    char *all; /* rank 0: packed slices of all ranks */
-};
 
 /* A hash table with open addressing; cap is a power of two, or 0. Plans are never removed. */
 struct tt_plans {
@@ -128,14 +109,8 @@ static bool synthesised(const struct tt_algo *al)
     return al->build || al->weighs;
 }
 
-/* The better prediction of the two. */
-static uint64_t predicted(const struct tt_plan *plan)
-{
-    return plan->flow_ps ? plan->flow_ps : plan->cost.time_ps;
-}
-
-static tutti_status plan_of(const struct tt_comm *c, const struct tt_ask *ask, struct tt_plan **ret,
-                            struct tutti_error *err)
+tutti_status tt_comm_plans_plan(const struct tt_comm *c, const struct tt_ask *ask,
+                                struct tt_plan **ret, struct tutti_error *err)
 {
     struct tt_plan_options o = {.reproducible = c->config.reproducible,
                                 .algo = ask->algo,
@@ -149,10 +124,8 @@ static struct tt_algo_args args_of(const struct tt_comm *c, const struct tt_agre
     return (struct tt_algo_args){.problem = a->problem, .topo = c->topo, .options = a->options};
 }
 
-/* `content` stands for what depends on the algorithm: the shape of a closed form; all operations of
- * a synthesised plan, or of a user's plan, which has no algorithm of ours (NULL). */
-static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al,
-                          const struct tt_options *o, uint64_t content)
+uint64_t tt_comm_plans_hash(const struct tt_comm *c, const struct tt_algo *al,
+                            const struct tt_options *o, uint64_t content)
 {
     char options[TT_ALGO_OPTIONS] = "";
     uint64_t facts[] = {content, al ? tt_algo_hash(al) : 0, c->topo->hash};
@@ -160,7 +133,7 @@ static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al,
     return tt_hash_bytes(tt_hash_bytes(2, facts, sizeof facts), options, strlen(options));
 }
 
-static enum tt_origin origin_of(const struct tt_ask *ask, const struct tt_plan *plan)
+enum tt_origin tt_comm_plans_origin(const struct tt_ask *ask, const struct tt_plan *plan)
 {
     bool named = ask->algo && !tt_streq(ask->algo, "auto");
     return named ? TT_ORIGIN_NAMED : plan->from_tuning ? TT_ORIGIN_TUNING : TT_ORIGIN_PLANNER;
@@ -174,7 +147,7 @@ static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *p
     a->algo = plan->algo;
     snprintf(a->name, sizeof a->name, "%s", plan->algo->name);
     a->options = plan->options;
-    a->predicted_ps = predicted(plan);
+    a->predicted_ps = tt_comm_plans_predicted(plan);
     a->own_ps = a->predicted_ps;
     if (c->topo->memory.npoints)
         a->own_ps = tt_cost_own_memory(
@@ -184,112 +157,9 @@ static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *p
     tutti_status st = tt_algo_shape(a->algo, &args, &shape, err);
     if (st)
         return st;
-    a->hash = plan_hash(c, a->algo, &a->options, tt_sched_shape_hash(&shape));
+    a->hash = tt_comm_plans_hash(c, a->algo, &a->options, tt_sched_shape_hash(&shape));
     tt_sched_shape_free(&shape);
     return TUTTI_OK;
-}
-
-/* ---- rank 0: the note and the slices ---- */
-
-/* Blocks of equal length, because the slices are handed out by a scatter. */
-static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **ret,
-                             struct tutti_error *err)
-{
-    size_t most = 0;
-    for (uint32_t r = 0; r < s->nslices; r++) {
-        size_t bytes = tt_sched_packed_bytes(s, r);
-        most = bytes > most ? bytes : most;
-    }
-    assert(most > 0 && s->nslices == s->shape.ranks);
-    char *all = tt_zalloc(s->nslices, most);
-    if (!all)
-        return tt_fail_memory(err, "slices");
-    for (uint32_t r = 0; r < s->nslices; r++)
-        tt_sched_pack(s, r, all + r * most);
-    n->block_bytes = most;
-    *ret = all;
-    return TUTTI_OK;
-}
-
-/* The planner's schedule for all ranks, and what to say about it. */
-static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *ask, struct note *n,
-                                 struct tt_sched **ret, struct tutti_error *err)
-{
-    struct tt_plan *plan = NULL;
-    tutti_status st = plan_of(c, ask, &plan, err);
-    if (!st)
-        st = tt_plan_schedule(plan, c->topo, ret, err);
-    if (!st) {
-        n->predicted_ps = predicted(plan);
-        n->bound_ps = plan->bounds.time_ps;
-        n->options = plan->options;
-        n->origin = origin_of(ask, plan);
-        n->hash = plan_hash(c, plan->algo, &plan->options, (*ret)->hash);
-        snprintf(n->algo, sizeof n->algo, "%s", plan->algo->name);
-    }
-    tt_plan_free(plan);
-    return st;
-}
-
-/* The same for a user's plan. */
-static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
-                               struct tt_sched **ret, struct tutti_error *err)
-{
-    const struct tt_problem *p = &ask->problem;
-    struct tt_sched *s = NULL;
-    struct tt_cost cost = {0};
-    struct tt_bounds bounds = {0};
-    tutti_status st = tt_comm_given_plan(c, p, &s, err);
-    if (!st)
-        st = tt_cost_sched(s, c->topo, p->count, p->dtype, &cost, err);
-    if (!st)
-        st = tt_bound_make(c->topo, p->coll, p->root, p->count * tt_sched_dtype_bytes(p->dtype),
-                           &bounds, err);
-    if (st) {
-        tt_sched_free(s);
-        return st;
-    }
-    n->predicted_ps = cost.time_ps;
-    /* as cap_bound in plan.c: bounds know links, not caches */
-    n->bound_ps = bounds.time_ps < cost.time_ps ? bounds.time_ps : cost.time_ps;
-    n->origin = TT_ORIGIN_GIVEN;
-    n->hash = plan_hash(c, NULL, &n->options, s->hash);
-    snprintf(n->algo, sizeof n->algo, "%s", s->shape.algo);
-    tt_bound_free(&bounds);
-    *ret = s;
-    return TUTTI_OK;
-}
-
-/* Proved before any rank gets it. */
-static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n,
-                          const struct tt_sched *whole, struct tutti_error *err)
-{
-    struct tt_agreed a = {
-        .problem = ask->problem, .algo = tt_algo_find(n->algo), .options = n->options};
-    snprintf(a.name, sizeof a.name, "%s", n->algo);
-    return tt_comm_prove_admit(c, &a, whole, err);
-}
-
-/* Rank 0: the whole schedule, admitted and packed. On success *ret_all belongs to the caller. */
-static tutti_status plans_prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
-                                  char **ret_all, struct tutti_error *err)
-{
-    struct tt_sched *whole = NULL;
-    tutti_status st = tt_comm_given_runs(c, ask) ? find_given(c, ask, n, &whole, err)
-                                                 : find_planned(c, ask, n, &whole, err);
-    if (!st)
-        st = admit(c, ask, n, whole, err);
-    if (!st)
-        st = pack_all(whole, n, ret_all, err);
-    tt_sched_free(whole);
-    return st;
-}
-
-static void note_failure(struct note *n, tutti_status st, const struct tutti_error *why)
-{
-    n->status = st;
-    if (st)
-        memcpy(n->why, why->text, sizeof n->why);
 }
 
 /* ---- all ranks ---- */
@@ -340,7 +210,7 @@ static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, str
     struct tutti_error why = {0};
     tt_comm_hand_begin(c, &x.hand);
     if (c->rank == 0)
-        note_failure(&x.note, plans_prepare(c, ask, &x.note, &x.all, &why), &why);
+        tt_comm_plans_refuse(&x.note, tt_comm_plans_prepare(c, ask, &x.note, &x.all, &why), &why);
     tutti_status st = plans_spread(c, &x, err);
     if (!st)
         st = take_slice(c, &x, a, err);
@@ -358,9 +228,9 @@ static tutti_status plans_decide(struct tt_comm *c, const struct tt_ask *ask, st
     struct tt_plan *plan = NULL;
     if ((named && synthesised(named)) || tt_comm_given_runs(c, ask))
         return take_handed(c, ask, a, err);
-    tutti_status st = plan_of(c, ask, &plan, err);
+    tutti_status st = tt_comm_plans_plan(c, ask, &plan, err);
     if (!st)
-        a->origin = origin_of(ask, plan);
+        a->origin = tt_comm_plans_origin(ask, plan);
     if (!st)
         st = synthesised(plan->algo) ? take_handed(c, ask, a, err) : take_closed(c, plan, a, err);
     tt_plan_free(plan);
@@ -411,9 +281,10 @@ static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct no
     struct tt_plan *plan = NULL;
     struct tt_sched *whole = NULL;
     bool given = tt_comm_given_runs(c, ask);
-    tutti_status st = given ? find_given(c, ask, n, &whole, err) : plan_of(c, ask, &plan, err);
+    tutti_status st = given ? tt_comm_plans_given(c, ask, n, &whole, err)
+                            : tt_comm_plans_plan(c, ask, &plan, err);
     if (!st && !given)
-        n->predicted_ps = predicted(plan);
+        n->predicted_ps = tt_comm_plans_predicted(plan);
     tt_sched_free(whole);
     tt_plan_free(plan);
     return st;
@@ -426,7 +297,7 @@ tutti_status tt_comm_plans_predict(struct tt_comm *c, const struct tt_ask *ask, 
     struct tutti_error why = {0};
     tt_comm_hand_begin(c, &x.hand);
     if (c->rank == 0)
-        note_failure(&x.note, price(c, ask, &x.note, &why), &why);
+        tt_comm_plans_refuse(&x.note, price(c, ask, &x.note, &why), &why);
     tutti_status st = plans_spread(c, &x, err);
     tt_comm_hand_end(c, &x.hand);
     if (!st)
