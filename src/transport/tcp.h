@@ -226,4 +226,14 @@ void tt_tcp_starved(struct tt_tcp_sock *s);
 void tt_tcp_complete(struct tt_tcp_sock *s); /* the payload is complete: stops the clock */
 bool tt_tcp_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats *ret);
 
+/* tcp.c, tcp_open.c */
+/* At most two rounds over the to-do list, and one question to the kernel in between. */
+size_t tt_tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t max);
+/* Sleeps until something is listed, a queue has room, or the deadline. Epoll may report only things
+ * that are of no use now (mark): then it sleeps again. */
+void tt_tcp_wait(struct tt_transport *base, uint64_t deadline_ns);
+/* On failure the descriptor stays the caller's. */
+tutti_status tt_tcp_add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe,
+                               struct tutti_error *err);
+
 #endif
