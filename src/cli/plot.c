@@ -12,7 +12,7 @@
  * dashes. A line that others cover is drawn wider beneath them, but never so wide that it hides its
  * neighbours. Only positive, finite points are drawn. Text and grid follow the page's scheme, light
  * or dark. */
-#include "cli/plot.h"
+#include "cli/plot_int.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -20,26 +20,8 @@
 
 #include "cli/cli.h"
 
-/* Sizes in pixels of the area inside the axes and around it; limits of what is drawn. */
-enum {
-    LEFT = 96,
-    TOP = 78,
-    WIDTH = 720,
-    HEIGHT = 430,
-    FOOT = 70,
-    LINES = 16,
-    TICKS = CLI_PLOT_TICKS,
-    FEW_TICKS = 4,
-    TITLE_CHARS = 92
-};
 /* A second round of colours is dashed. */
 enum { COLOURS = 8, WIDEST = 8, ENTRY = 22 };
-
-struct scale {
-    double lo, hi; /* the ends: log10 of them, unless linear */
-    double length;
-    bool linear;
-};
 
 /* A drawing in progress. `names` are the lines, in the order of the legend; left_out counts the
  * rest. */
@@ -51,27 +33,7 @@ struct picture {
     double entry[LINES]; /* where a line's name stands: y */
 };
 
-char *cli_format_number(double v, char *buf, size_t cap)
-{
-    if (!isfinite(v)) {
-        snprintf(buf, cap, "-");
-        return buf;
-    }
-    /* Four significant digits: the number of decimals follows from the magnitude. */
-    int digits = v == 0 ? 0 : 3 - (int)floor(log10(fabs(v)));
-    snprintf(buf, cap, "%.*f", digits < 0 ? 0 : digits > 12 ? 12 : digits, v);
-    if (strchr(buf, '.')) {
-        size_t n = strlen(buf);
-        while (buf[n - 1] == '0')
-            buf[--n] = '\0';
-        if (buf[n - 1] == '.')
-            buf[n - 1] = '\0';
-    }
-    return buf;
-}
-
-/* Has the point a place on logarithmic axes? */
-static bool drawn(const struct cli_plot *p, size_t i)
+bool cli_plot_drawn(const struct cli_plot *p, size_t i)
 {
     return p->x.v[i] > 0 && p->y.v[i] > 0 && isfinite(p->x.v[i]) && isfinite(p->y.v[i]);
 }
@@ -81,7 +43,7 @@ static struct scale linear_scale(const struct cli_plot *p, const double *v, doub
 {
     struct scale s = {0, 0, length, true};
     for (size_t i = 0; i < p->n; i++)
-        if (drawn(p, i))
+        if (cli_plot_drawn(p, i))
             s.hi = fmax(s.hi, 1.05 * v[i]);
     if (s.hi <= 0)
         s.hi = 1;
@@ -98,7 +60,7 @@ static struct scale scale_of(const struct cli_plot *p, const struct cli_plot_axi
     if (axis->linear)
         return linear_scale(p, v, length);
     for (size_t i = 0; i < p->n; i++)
-        if (drawn(p, i)) {
+        if (cli_plot_drawn(p, i)) {
             s.lo = fmin(s.lo, log10(v[i]));
             s.hi = fmax(s.hi, log10(v[i]));
         }
@@ -111,8 +73,7 @@ static struct scale scale_of(const struct cli_plot *p, const struct cli_plot_axi
     return s;
 }
 
-/* Pixels from the beginning of the axis. */
-static double plot_along(const struct scale *s, double v)
+double cli_plot_along(const struct scale *s, double v)
 {
     return ((s->linear ? v : log10(v)) - s->lo) / (s->hi - s->lo) * s->length;
 }
@@ -120,13 +81,13 @@ static double plot_along(const struct scale *s, double v)
 /* Pixels of point i. */
 static double at_x(const struct picture *pic, size_t i)
 {
-    return LEFT + plot_along(&pic->x, pic->p->x.v[i]);
+    return LEFT + cli_plot_along(&pic->x, pic->p->x.v[i]);
 }
 
 /* SVG counts y downwards. */
 static double at_y(const struct picture *pic, size_t i)
 {
-    return TOP + HEIGHT - plot_along(&pic->y, pic->p->y.v[i]);
+    return TOP + HEIGHT - cli_plot_along(&pic->y, pic->p->y.v[i]);
 }
 
 /* ---- text ---- */
@@ -173,144 +134,6 @@ void cli_plot_head(FILE *out, double width, double height, const char *title)
     put_title(out, title);
 }
 
-/* ---- ticks ---- */
-
-/* The text of a tick with its unit, or as a plain number below the smallest unit. */
-const char *cli_plot_tick(enum cli_plot_unit unit, double v, char *buf, size_t cap)
-{
-    if (unit == CLI_PLOT_BYTES && v >= 1)
-        return tutti_format_size((uint64_t)llround(v), buf, cap);
-    if (unit == CLI_PLOT_US && (v >= 1e-3 || v == 0))
-        return tutti_format_us(v, buf, cap);
-    return cli_format_number(v, buf, cap);
-}
-
-/* The k-th round number (k may be negative). Bytes: 2^(k * step). Others: 1, 2, 5 of every
- * decade (step 1), every decade (3), every second one (6). */
-static double round_number(enum cli_plot_unit unit, int k, int step)
-{
-    static const double digits[3] = {1, 2, 5};
-    if (unit == CLI_PLOT_BYTES)
-        return ldexp(1, k * step);
-    int i = k * step, decade = (int)floor(i / 3.0);
-    return digits[i - 3 * decade] * pow(10, decade);
-}
-
-/* The round numbers inside the scale. TICKS + 1 of them mean: too many, take a larger step. 1.0
- * / 3: a decade has three round numbers, spaced about equally. */
-static size_t find_ticks(const struct scale *s, enum cli_plot_unit unit, int step, double *ret)
-{
-    size_t n = 0;
-    int first = (int)floor(s->lo / (unit == CLI_PLOT_BYTES ? log10(2) : 1.0 / 3) / step) - 1;
-    for (int k = first; n <= TICKS; k++) {
-        double v = round_number(unit, k, step);
-        if (log10(v) > s->hi)
-            break;
-        if (log10(v) >= s->lo)
-            ret[n++] = v;
-    }
-    return n;
-}
-
-/* All digits 1..9 of the decades inside the scale; TICKS + 1 of them mean: too many. */
-static size_t find_digits(const struct scale *s, double *ret)
-{
-    size_t n = 0;
-    for (int k = 9 * (int)floor(s->lo); n <= TICKS; k++) {
-        int decade = (int)floor(k / 9.0);
-        double v = (k - 9 * decade + 1) * pow(10, decade);
-        if (log10(v) > s->hi)
-            break;
-        if (log10(v) >= s->lo)
-            ret[n++] = v;
-    }
-    return n;
-}
-
-/* The different numbers of the points themselves; TICKS + 1 of them mean: too many. */
-static size_t find_own(const struct cli_plot *p, const double *v, double *ret)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < p->n && n <= TICKS; i++) {
-        bool known = !drawn(p, i);
-        for (size_t k = 0; k < n && !known; k++)
-            known = ret[k] == v[i];
-        if (!known)
-            ret[n++] = v[i];
-    }
-    return n;
-}
-
-size_t cli_plot_linear_ticks(double max, enum cli_plot_unit unit, double *ret)
-{
-    enum { MOST = 6 }; /* steps to the end of the axis */
-    size_t n = 0;
-    double step = exp2(ceil(log2(fmax(max / MOST, 1))));
-    if (unit != CLI_PLOT_BYTES) {
-        int k = 3 * (int)floor(log10(max / MOST));
-        while (max / round_number(unit, k, 1) > MOST)
-            k++;
-        step = round_number(unit, k, 1);
-    }
-    while (n < TICKS && (double)n * step <= max) {
-        ret[n] = (double)n * step;
-        n++;
-    }
-    return n;
-}
-
-/* The smallest step whose round numbers fit. When that gives few of them, other numbers are
- * tried: the points' own (x axis only), then all digits. */
-static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
-                           const struct cli_plot_axis *axis, double *ret)
-{
-    static const int steps[] = {1, 2, 3, 4, 6, 9, 12, 24, 48};
-    double v[TICKS + 1];
-    size_t n = TICKS + 1, more = 0;
-    if (s->linear)
-        return cli_plot_linear_ticks(s->hi, axis->unit, ret);
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && n > TICKS; i++)
-        /* a decade has three round numbers: only steps that keep whole decades */
-        if (axis->unit == CLI_PLOT_BYTES || steps[i] == 1 || steps[i] % 3 == 0)
-            n = find_ticks(s, axis->unit, steps[i], ret);
-    n = n < TICKS ? n : TICKS;
-    if (n >= FEW_TICKS || axis->unit == CLI_PLOT_BYTES)
-        return n;
-    if (axis == &p->x)
-        more = find_own(p, axis->v, v);
-    if (more <= n || more > TICKS)
-        more = find_digits(s, v);
-    if (more <= n || more > TICKS)
-        return n;
-    memcpy(ret, v, more * sizeof *v);
-    return more;
-}
-
-/* A grid line and a text for each tick of one axis. */
-static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *s,
-                       const struct cli_plot_axis *axis)
-{
-    bool vertical = axis == &p->y;
-    double v[TICKS + 1];
-    size_t n = choose_ticks(p, s, axis, v);
-    enum cli_plot_unit unit = axis->unit;
-    char text[64];
-    for (size_t i = 0; i < n; i++) {
-        double at = plot_along(s, v[i]);
-        if (vertical) {
-            fprintf(out, "<path d=\"M%d %.1fH%d\" class=\"grid\"/>\n", LEFT, TOP + HEIGHT - at,
-                    LEFT + WIDTH);
-            cli_plot_label(out, LEFT - 8, TOP + HEIGHT - at + 5, "text-anchor=\"end\"",
-                           cli_plot_tick(unit, v[i], text, sizeof text));
-        } else {
-            fprintf(out, "<path d=\"M%.1f %dV%d\" class=\"grid\"/>\n", LEFT + at, TOP,
-                    TOP + HEIGHT);
-            cli_plot_label(out, LEFT + at, TOP + HEIGHT + 22, "text-anchor=\"middle\"",
-                           cli_plot_tick(unit, v[i], text, sizeof text));
-        }
-    }
-}
-
 /* ---- lines ---- */
 
 /* A line for each new name among the drawn points; those beyond LINES are counted only. */
@@ -319,9 +142,9 @@ static void find_lines(struct picture *pic)
     const struct cli_plot *p = pic->p;
     for (size_t i = 0; i < p->n; i++) {
         size_t k = 0;
-        bool known = !drawn(p, i);
+        bool known = !cli_plot_drawn(p, i);
         for (; k < i && !known; k++)
-            known = drawn(p, k) && !strcmp(p->line[k], p->line[i]);
+            known = cli_plot_drawn(p, k) && !strcmp(p->line[k], p->line[i]);
         if (!known && pic->nlines < LINES)
             pic->names[pic->nlines++] = p->line[i];
         else if (!known)
@@ -336,8 +159,8 @@ static bool covers(const struct picture *pic, const char *upper, const char *low
     const struct cli_plot *p = pic->p;
     size_t same = 0;
     for (size_t i = 0; i < p->n; i++)
-        for (size_t k = 0; k < p->n && drawn(p, i) && !strcmp(p->line[i], upper); k++)
-            same += drawn(p, k) && !strcmp(p->line[k], lower) &&
+        for (size_t k = 0; k < p->n && cli_plot_drawn(p, i) && !strcmp(p->line[i], upper); k++)
+            same += cli_plot_drawn(p, k) && !strcmp(p->line[k], lower) &&
                     fabs(at_x(pic, i) - at_x(pic, k)) < 1 && fabs(at_y(pic, i) - at_y(pic, k)) < 4;
     return same > 1;
 }
@@ -352,7 +175,7 @@ static void place_entries(struct picture *pic)
     for (size_t k = 0; k < pic->nlines; k++) {
         double x = -INFINITY;
         for (size_t i = 0; i < p->n; i++)
-            if (drawn(p, i) && !strcmp(p->line[i], pic->names[k]) && at_x(pic, i) >= x) {
+            if (cli_plot_drawn(p, i) && !strcmp(p->line[i], pic->names[k]) && at_x(pic, i) >= x) {
                 x = at_x(pic, i);
                 pic->entry[k] = at_y(pic, i);
             }
@@ -405,7 +228,7 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
     /* The first point moves the pen, the others draw. */
     char move = 'M';
     for (size_t i = 0; i < p->n; i++)
-        if (drawn(p, i) && !strcmp(p->line[i], name)) {
+        if (cli_plot_drawn(p, i) && !strcmp(p->line[i], name)) {
             end_x = at_x(pic, i);
             end_y = at_y(pic, i);
             fprintf(out, "%c%.1f %.1f", move, end_x, end_y);
@@ -413,7 +236,7 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
         }
     fprintf(out, "M%d %.1fh22\"/>\n", LEFT + WIDTH + 26, y);
     for (size_t i = 0; i < p->n; i++)
-        if (drawn(p, i) && !strcmp(p->line[i], name))
+        if (cli_plot_drawn(p, i) && !strcmp(p->line[i], name))
             put_mark(out, mark, at_x(pic, i), at_y(pic, i));
     put_mark(out, mark, LEFT + WIDTH + 37, y);
     /* from the line's end to its name */
@@ -435,8 +258,8 @@ void cli_plot_draw(FILE *out, const struct cli_plot *p)
         longest = strlen(pic.names[i]) > longest ? strlen(pic.names[i]) : longest;
     /* Names need about 9 pixels per character. */
     cli_plot_head(out, (double)(LEFT + WIDTH + 66 + 9 * longest), TOP + HEIGHT + FOOT, p->title);
-    draw_ticks(out, p, &pic.x, &p->x);
-    draw_ticks(out, p, &pic.y, &p->y);
+    cli_plot_draw_ticks(out, p, &pic.x, &p->x);
+    cli_plot_draw_ticks(out, p, &pic.y, &p->y);
     fprintf(out, "<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT,
             TOP, WIDTH, HEIGHT);
     cli_plot_label(out, LEFT + WIDTH / 2.0, TOP + HEIGHT + 50,

@@ -21,34 +21,10 @@
  * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its
  * own class in both directions. Cost: O(operations of rank 0 times route length + links +
  * different patterns times ranks). */
-#include <assert.h>
 
-#include "cost/classes.h"
-#include "cost/load.h"
-#include "cost/pattern.h"
+#include "cost/symmetric.h"
 
 #include <stdlib.h>
-
-enum { MAX_TERMS = 1 << 21 }; /* of one step */
-
-struct symmetric {
-    const struct tt_sched *s;
-    const struct tt_topo *t;
-    const struct tt_bind *bind;
-    struct tt_load *l;
-    bool ported;
-    bool grid; /* shifts are those of a torus */
-    /* chunks differ, and being exact is still possible */
-    bool patterned;
-    uint32_t *first_link;       /* per class: its lowest directed link; UINT32_MAX: no such class */
-    uint64_t *class_bytes;      /* per class: the most on one of its links over all steps */
-    struct tt_vec *class_terms; /* per class: the sum of its patterns over all steps */
-    /* elements of the chunks c with c % m < i, for i = 0 .. m (m: chunks per rank) */
-    uint64_t *residue;
-    /* terms of the step; resources beyond the load's last are classes of half-duplex links */
-    struct tt_vec terms;
-    uint32_t *path, path_cap;
-};
 
 /* Do ports limit rank 0, and thus every rank, more than its links do? */
 static bool rank0_ported(const struct tt_topo *t)
@@ -63,7 +39,7 @@ static bool rank0_ported(const struct tt_topo *t)
     return tt_topo_egress(t, 0) < out || tt_topo_ingress(t, 0) < in;
 }
 
-static uint32_t per_rank(const struct symmetric *y)
+uint32_t tt_cost_chunks_per_rank(const struct symmetric *y)
 {
     return y->bind->chunks / y->t->ranks;
 }
@@ -72,7 +48,7 @@ static uint32_t per_rank(const struct symmetric *y)
  * together. */
 static tutti_status sum_residues(struct symmetric *y, struct tutti_error *err)
 {
-    uint32_t m = per_rank(y);
+    uint32_t m = tt_cost_chunks_per_rank(y);
     y->residue = tt_zalloc((size_t)m + 1, sizeof *y->residue);
     if (!y->residue)
         return tt_fail_memory(err, "chunk sizes");
@@ -147,174 +123,6 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
     return st ? st : open_patterns(y, err);
 }
 
-/* ---- one operation ---- */
-
-/* The spans that say which chunks an operation moves or writes. */
-struct moved {
-    const struct tt_span *spans;
-    uint32_t n;
-    uint64_t most; /* bytes of the largest copy, or more */
-};
-
-/* Two ranges that are one around the end of the vector count as one: their bound is tighter. */
-static struct moved what_moves(const struct symmetric *y, const struct tt_slice *sl,
-                               const struct tt_op *op)
-{
-    const struct tt_span *sp = sl->spans + op->span;
-    uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans, chunks = y->bind->chunks;
-    uint64_t elems = 0;
-    bool around = !y->grid && n == 2 && sp[0].reps == 1 && sp[1].reps == 1 &&
-                  ((sp[0].first + sp[0].len == chunks && sp[1].first == 0) ||
-                   (sp[1].first + sp[1].len == chunks && sp[0].first == 0));
-    if (around)
-        elems = tt_sched_bind_window_max(y->bind, (uint64_t)sp[0].len + sp[1].len);
-    for (uint32_t i = 0; i < n && !around; i++)
-        elems += y->grid ? tt_sched_span_chunks(&sp[i]) * tt_sched_bind_window_max(y->bind, 1)
-                         : sp[i].reps * tt_sched_bind_window_max(y->bind, sp[i].len);
-    if (elems > y->bind->count)
-        elems = y->bind->count;
-    return (struct moved){.spans = sp, .n = n, .most = elems * y->bind->elem_bytes};
-}
-
-/* Bytes of all ranks' copies together: chunk c of rank 0 becomes every chunk with the same
- * remainder modulo m. */
-static unsigned __int128 all_bytes(const struct symmetric *y, const struct moved *w)
-{
-    unsigned __int128 sum = 0;
-    uint32_t m = per_rank(y);
-    for (uint32_t i = 0; i < w->n; i++)
-        for (uint32_t k = 0; k < w->spans[i].reps; k++) {
-            uint64_t a = w->spans[i].first + (uint64_t)k * w->spans[i].stride,
-                     b = a + w->spans[i].len;
-            sum += (unsigned __int128)(b / m - a / m) * y->bind->count + y->residue[b % m] -
-                   y->residue[a % m];
-        }
-    return sum * y->bind->elem_bytes;
-}
-
-/* From here on the upper bounds in l->sum stand. */
-static void give_up(struct symmetric *y)
-{
-    y->patterned = false;
-    y->l->cost.exact = false;
-}
-
-/* Adds the operation's chunks to the terms of a resource. Merging limits their number; if that
- * does not help, patterns are given up. */
-static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, uint32_t n,
-                      const struct moved *w, uint64_t times)
-{
-    assert(n > 0 && n <= y->t->ranks && place < y->t->ranks);
-    struct tt_places at = {.resource = resource, .first = place, .n = n};
-    if (!y->patterned)
-        return;
-    for (uint32_t i = 0; i < w->n; i++)
-        tt_cost_terms_add(y->l->patterns, &y->terms, &at, &w->spans[i], times);
-    if (y->terms.len >= MAX_TERMS) {
-        tt_cost_terms_join(&y->terms);
-        if (y->terms.len >= MAX_TERMS / 2)
-            give_up(y);
-    }
-}
-
-/* Adds a message on n neighbouring links of a class, the first at `place`. */
-static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t n,
-                     const struct moved *w)
-{
-    const struct tt_topo *t = y->t;
-    struct tt_load *l = y->l;
-    assert(cls <= t->ranks && y->first_link[cls] != UINT32_MAX);
-    bool half = t->links[y->first_link[cls] / 2].half,
-         twice = half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
-    uint32_t resource = tt_cost_class_resource(t, cls, half);
-    /* A cable of jump j is at the place where j starts, which is where -j ends. */
-    uint32_t cable = half && cls < t->ranks && cls != resource
-                         ? (uint32_t)(((uint64_t)place + cls) % t->ranks)
-                         : place;
-    uint64_t bytes;
-    l->overflow |= __builtin_mul_overflow(w->most, (uint64_t)n * (twice ? 2 : 1), &bytes);
-    tt_cost_load_add(l, resource, bytes);
-    tt_cost_load_add(l, tt_machine_count(&l->m) + cls, n);
-    y->class_bytes[cls] += w->most * n;
-    if (!y->patterned)
-        return;
-    add_terms(y, resource, cable, n, w, 1);
-    if (twice)
-        add_terms(y, resource, (uint32_t)(((uint64_t)cable + cls) % t->ranks), n, w, 1);
-    if (half)
-        add_terms(y, tt_machine_count(&l->m) + cls, place, n, w, 1);
-}
-
-/* Adds the route of rank 0's message; consecutive hops of jump +1 or -1 are added together. */
-static void add_route(struct symmetric *y, uint32_t n, const struct moved *w)
-{
-    const struct tt_topo *t = y->t;
-    uint32_t cls = 0, first = 0, len = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t c = tt_cost_class_of(t, y->path[i]), at = tt_cost_class_place(t, y->path[i]);
-        if (len > 0 && c == cls && c == 1 && (first + (uint64_t)len) % t->ranks == at) {
-            len++;
-        } else if (len > 0 && c == cls && c == t->ranks - 1 &&
-                   (at + UINT64_C(1)) % t->ranks == first) {
-            first = at;
-            len++;
-        } else {
-            if (len > 0)
-                add_hops(y, cls, first, len, w);
-            cls = c;
-            first = at;
-            len = 1;
-        }
-    }
-    if (len > 0)
-        add_hops(y, cls, first, len, w);
-}
-
-/* All ranks have such a message: messages and bytes are totals, the rest is per rank. */
-static tutti_status add_message(struct symmetric *y, const struct tt_op *op, const struct moved *w,
-                                struct tutti_error *err)
-{
-    const struct tt_topo *t = y->t;
-    struct tt_load *l = y->l;
-    uint32_t n, ports = t->ranks + 1;
-    tutti_status st = tt_topo_route(t, 0, op->peer, y->path, y->path_cap, &n, err);
-    if (st)
-        return st;
-    uint64_t latency = 0;
-    for (uint32_t i = 0; i < n; i++)
-        latency += t->links[y->path[i] / 2].latency_ps;
-    tt_cost_load_latency(l, latency);
-    add_route(y, n, w);
-    if (y->ported) {
-        tt_cost_load_add(l, ports, w->most);
-        tt_cost_load_add(l, ports + 1, w->most);
-        add_terms(y, ports, 0, 1, w, 1);
-        add_terms(y, ports + 1, op->peer, 1, w, 1);
-    }
-    if (l->m.nmessage)
-        tt_cost_load_add(l, tt_machine_message(&l->m), 1);
-    l->cost.messages += t->ranks;
-    unsigned __int128 sum = l->cost.bytes + all_bytes(y, w);
-    l->overflow |= sum > UINT64_MAX;
-    l->cost.bytes = (uint64_t)sum;
-    return TUTTI_OK;
-}
-
-static tutti_status add_op(struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op,
-                           struct tutti_error *err)
-{
-    struct tt_load *l = y->l;
-    bool reduces = l->m.nreduce && (op->kind == TT_OP_RECV_REDUCE || op->kind == TT_OP_REDUCE);
-    if (op->kind != TT_OP_SEND && !reduces)
-        return TUTTI_OK;
-    struct moved w = what_moves(y, sl, op);
-    if (op->kind == TT_OP_SEND)
-        return add_message(y, op, &w, err);
-    tt_cost_load_add(l, tt_machine_reduce(&l->m), tt_cost_reduced(op, w.most));
-    add_terms(y, tt_machine_reduce(&l->m), 0, 1, &w, tt_cost_reduced(op, 1));
-    return TUTTI_OK;
-}
-
 /* ---- one step, all steps ---- */
 
 /* Settles one resource, with n terms: its exact load in the step replaces the upper bound, and
@@ -326,7 +134,7 @@ static void settle_resource(struct symmetric *y, const struct tt_term *terms, si
     struct tt_pattern_ref ref = tt_cost_patterns_find(l->patterns, terms, n);
     uint64_t most;
     if (ref.id == TT_NO_PATTERN) {
-        give_up(y);
+        tt_cost_give_up(y);
         return;
     }
     bool half = resource >= count;
@@ -364,7 +172,7 @@ static tutti_status symmetric_walk(struct symmetric *y, struct tutti_error *err)
     size_t i = 0;
     for (uint32_t step = 0; step < y->s->nsteps; step++) {
         for (; i < sl.nops && sl.ops[i].step == step; i++) {
-            tutti_status st = add_op(y, &sl, &sl.ops[i], err);
+            tutti_status st = tt_cost_symmetric_op(y, &sl, &sl.ops[i], err);
             if (st)
                 return st;
         }
@@ -372,7 +180,7 @@ static tutti_status symmetric_walk(struct symmetric *y, struct tutti_error *err)
             settle_step(y);
         tt_cost_load_step(l);
         if (y->patterned && tt_cost_patterns_over(l->patterns))
-            give_up(y);
+            tt_cost_give_up(y);
     }
     return l->patterns && l->patterns->nomem ? tt_fail_memory(err, "loads of the links") : TUTTI_OK;
 }

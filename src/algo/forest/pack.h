@@ -44,4 +44,11 @@ tutti_status tt_forest_equal_rooted(struct tt_forest_packer *k, uint32_t most,
  * after. */
 tutti_status tt_forest_equal(struct tt_forest_packer *k, uint32_t trees, struct tt_vec *best,
                              double *best_rate, struct tutti_error *err);
+
+/* pack_weigh.c; at most TT_FOREST_GENERATED trees are added to those that were laid */
+enum { TT_FOREST_GENERATED = 600 };
+/* Weights from the program, then fewer and fewer trees until there are at most `trees`. */
+tutti_status tt_forest_pack_weigh(struct tt_forest_packer *k, uint32_t trees, double *ret_rate,
+                                  struct tutti_error *err);
+
 #endif
