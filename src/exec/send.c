@@ -106,62 +106,93 @@ static void send_count(struct tt_program *p, uint32_t form)
     p->carried.write += form == TT_XFORM_WRITTEN;
 }
 
-/* Hands piece l->piece of the task over. TUTTI_IN_PROGRESS: no credit or no room now; a copy that
- * was made in the window meanwhile is found again next time. */
+/* A piece that is about to be sent: its form, and the memory that the transport gets. */
+struct outgoing {
+    const struct tt_xop *op;
+    uint32_t task, segment, form;
+    uint64_t bytes;
+    int niov;
+    struct tt_xref ref; /* unless its form is BYTES: what is sent instead */
+    struct iovec iov[TT_IOV_MAX];
+};
+
+/* Chooses the form. TUTTI_IN_PROGRESS: the window has no room now; a copy that was made there
+ * meanwhile is found again next time. */
+static tutti_status send_shape(struct tt_engine *e, struct tt_xlink *l, const struct tt_xwalk *w,
+                               struct outgoing *o)
+{
+    struct tt_program *p = l->program;
+    o->form = TT_XFORM_WRITTEN;
+    if (!is_written(p, o->op, o->segment)) {
+        o->niov = o->op->land == TT_XNOWHERE ? send_gather(p, w, o->iov)
+                                             : send_pack(p, o->op, w, l->piece, o->iov);
+        tutti_status by_ref =
+            o->niov == 1 ? tt_exec_refer(e, l, o->task, o->iov, &o->ref) : TUTTI_ERR_REFUSED;
+        if (by_ref == TUTTI_IN_PROGRESS)
+            return by_ref;
+        o->form = by_ref ? TT_XFORM_BYTES : TT_XFORM_REF;
+    }
+    if (o->form != TT_XFORM_BYTES) {
+        tt_exec_offer(e, p, o->op, o->segment, &o->ref);
+        tt_exec_settle(e, l, o->task, &o->ref);
+        o->iov[0] = (struct iovec){.iov_base = &o->ref, .iov_len = sizeof o->ref};
+        o->niov = 1;
+    }
+    return TUTTI_OK;
+}
+
+/* The transport has taken the piece. start_ns: when it was asked, if that is recorded. */
+static void send_note(struct tt_engine *e, struct tt_xlink *l, const struct outgoing *o,
+                      uint64_t start_ns)
+{
+    struct tt_program *p = l->program;
+    tt_exec_credit_spend(l, tt_xcost(o->bytes));
+    /* A change without an event must count as progress for is_stalled (refs.c). */
+    p->context->moved++;
+    l->pe->stats.bytes_out += o->bytes;
+    if (start_ns)
+        tt_exec_stats_piece(l, TT_RECORD_SEND,
+                            &(struct tt_xnote){o->op->channel, o->op->message,
+                                               o->segment << 16 | l->piece, o->bytes, start_ns});
+    send_count(p, o->form);
+    if (l->place == TT_NO_PLACE)
+        return;
+    tt_exec_referred(e, l, o->task, o->form == TT_XFORM_REF ? &o->ref : NULL);
+    tt_exec_settled(e, l, o->task, o->form == TT_XFORM_BYTES ? NULL : &o->ref);
+}
+
+/* Hands piece l->piece of the task over. TUTTI_IN_PROGRESS: no credit or no room now. */
 static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t task)
 {
     struct tt_program *p = l->program;
     uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments, piece = l->piece;
     const struct tt_xop *op = &p->ops[i];
     struct tt_xwalk w = tt_xwalk_piece(p, op, segment, piece);
+    struct outgoing o;
     assert(p->state == TT_XRUNNING && piece < op->npieces && op->kind == TT_OP_SEND);
-    uint64_t bytes = tt_xwalk_bytes(&w);
-    uint32_t cost = tt_xcost(bytes);
-    if (!tt_exec_credit_allows(e, l, cost))
+    o.op = op;
+    o.task = task;
+    o.segment = segment;
+    o.bytes = tt_xwalk_bytes(&w);
+    o.ref = (struct tt_xref){0};
+    if (!tt_exec_credit_allows(e, l, tt_xcost(o.bytes)) || send_shape(e, l, &w, &o))
         return TUTTI_IN_PROGRESS;
-    struct iovec iov[TT_IOV_MAX];
-    struct tt_xref ref = {0};
-    int n = 0;
-    uint32_t form = TT_XFORM_WRITTEN;
-    if (!is_written(p, op, segment)) {
-        n = op->land == TT_XNOWHERE ? send_gather(p, &w, iov) : send_pack(p, op, &w, piece, iov);
-        tutti_status by_ref = n == 1 ? tt_exec_refer(e, l, task, iov, &ref) : TUTTI_ERR_REFUSED;
-        if (by_ref == TUTTI_IN_PROGRESS)
-            return by_ref;
-        form = by_ref ? TT_XFORM_BYTES : TT_XFORM_REF;
-    }
-    if (form != TT_XFORM_BYTES) {
-        tt_exec_offer(e, p, op, segment, &ref);
-        tt_exec_settle(e, l, task, &ref);
-        iov[0] = (struct iovec){.iov_base = &ref, .iov_len = sizeof ref};
-        n = 1;
-    }
+    assert(o.form != TT_XFORM_BYTES || o.niov > 0 || !o.bytes);
     const struct tt_tag tag = {.fingerprint = p->fingerprint ^ l->out_salt,
                                .request = p->seq,
-                               .message = op->message | form << TT_XFORM_SHIFT,
+                               .message = op->message | o.form << TT_XFORM_SHIFT,
                                .segment = piece << 16 | segment,
                                .comm = l->pe->comm,
                                .channel = op->channel};
-    uint64_t cookie =
-        form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
+    bool kept = o.form == TT_XFORM_BYTES && o.bytes > TT_INLINE_MAX; /* until TT_EV_SENT */
+    uint64_t cookie = kept ? (uint64_t)(p->slot + 1) << 32 | task : 0;
     uint64_t start_ns = e->record ? tt_now_ns() : 0;
-    tutti_status st = e->transport->ops->send(e->transport, l->pe->world, &tag, iov, n, cookie);
+    tutti_status st =
+        e->transport->ops->send(e->transport, l->pe->world, &tag, o.iov, o.niov, cookie);
     if (st)
         return st;
-    tt_exec_credit_spend(l, cost);
-    /* A change without an event must count as progress for is_stalled (refs.c). */
-    p->context->moved++;
-    l->pe->stats.bytes_out += bytes;
-    if (start_ns)
-        tt_exec_stats_piece(
-            l, TT_RECORD_SEND,
-            &(struct tt_xnote){op->channel, op->message, segment << 16 | piece, bytes, start_ns});
-    send_count(p, form);
-    if (l->place != TT_NO_PLACE) {
-        tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);
-        tt_exec_settled(e, l, task, form == TT_XFORM_BYTES ? NULL : &ref);
-    }
-    if (form == TT_XFORM_REF ? ref.kind == TT_XKIND_WINDOW : cookie == 0)
+    send_note(e, l, &o, start_ns);
+    if (o.form == TT_XFORM_REF ? o.ref.kind == TT_XKIND_WINDOW : !kept)
         piece_done(p, l, task);
     return TUTTI_OK;
 }
