@@ -3,6 +3,7 @@
  * Ranks are not in step: a peer may need a link for a communicator that this rank has yet to open.
  * The link is authenticated at once and kept until the desk takes it (porter.c). The number kept is
  * bounded; beyond that, new connections are closed and their dials try again. */
+#include <assert.h>
 #include <poll.h>
 
 #include "boot/boot_int.h"
@@ -44,6 +45,7 @@ bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 {
     struct tt_early *e = make_room(b, a) ? tt_zalloc(1, sizeof *e) : NULL;
 
+    assert(a->fd >= 0 && a->rank < b->config.size);
     if (!e)
         return false;
     *e = (struct tt_early){.fd = a->fd, .rank = a->rank, .role = a->role, .keys = a->keys};

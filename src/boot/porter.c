@@ -65,6 +65,7 @@ static void porter_place(struct tt_boot *b, struct tt_arrival *a)
 {
     struct tt_desk *d = tt_boot_desk_find(b->porter, a->role);
 
+    assert(!d || d->boot == b);
     if (a->fd < 0)
         return;
     if (a->kind == TT_CONN_JOIN)

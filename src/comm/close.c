@@ -3,6 +3,7 @@
  * Closing is a collective: it ends with a barrier, so that what the others have sent has arrived
  * and what nobody will read can be reported. Leaving waits for nobody. Everything here accepts a
  * communicator that is half open. Twins share links and engine, which the last one frees. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "comm/open.h"
@@ -13,6 +14,7 @@ void tt_comm_world_release(struct tt_world *w)
 {
     if (!w || atomic_fetch_sub(&w->refs, 1) > 1)
         return;
+    assert(atomic_load(&w->refs) == 0);
     tt_watch_close(w->watch);
     tt_boot_close(w->boot);
     tt_topo_free(w->topo);
@@ -40,6 +42,7 @@ static bool end_context(struct tt_comm *c, bool leaves)
 {
     struct tt_shared *s = c->shared;
     tt_comm_enter(c);
+    assert(s->users > 0);
     bool last = --s->users == 0;
     s->left = s->left || leaves;
     if (!last && c->context && tt_exec_context_running(c->context))

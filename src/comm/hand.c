@@ -4,6 +4,7 @@
  * It is for small things that must be equal everywhere (plans, topologies), not for speed. A
  * hand-over is numbered like any request, and its fingerprint is derived from the call that needs
  * it, so that ranks which are in different calls get the usual verdict. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "comm/comm_int.h"
@@ -53,6 +54,7 @@ static tutti_status hand_run(struct tt_comm *c, const struct tt_hand *h, const s
     struct tt_sched *s = NULL;
     struct tt_program *p = NULL;
     uint64_t total = call->count, *blocks = NULL;
+    assert(call->root == 0 && call->dtype == TUTTI_U8); /* rank 0 hands out bytes */
     if (call->coll == TUTTI_SCATTER) {
         total *= c->size;
         blocks = tt_alloc(c->size, sizeof *blocks);

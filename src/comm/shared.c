@@ -136,7 +136,7 @@ void tt_comm_give_way(struct tt_comm *c, bool collective)
 
 void tt_comm_sleepers_add(struct tt_comm *c, struct tt_waiting *w)
 {
-    assert(tt_comm_locked(c));
+    assert(tt_comm_locked(c) && w != c->shared->sleepers);
     w->next = c->shared->sleepers;
     c->shared->sleepers = w;
 }

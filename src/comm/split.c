@@ -8,6 +8,7 @@
  *
  * Ids are computed, not agreed upon: from the parent's id and its number of splits, which is equal
  * on all ranks because splitting is collective, or from the first member of a part. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g
                                 struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_comm *child = NULL;
+    assert(g->me < g->n && g->n <= c->size);
     tutti_status st = tt_comm_blank(c->world, &c->config, g->n, &child, err);
     if (st)
         return st;
@@ -140,6 +142,7 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
             .members = members, .n = x.n, .exchange = child_exchange, .ctx = &x};
         while (members[g.me] != c->rank)
             g.me++;
+        assert(g.me < g.n); /* its own vote has its own color */
         st = make_child(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &setup, &child, err);
     }
     /* A rank with a negative color takes part in the opening, because all exchange through the
@@ -172,6 +175,7 @@ static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t 
                               struct tutti_error *err)
 {
     tt_comm_lock(c);
+    assert(twin->shared != c->shared && twin->size == c->size && twin->rank == c->rank);
     tutti_status st = make_bell(c, err);
     if (!st) {
         tt_comm_shared_free(twin->shared);

@@ -5,6 +5,7 @@
  *
  * The region is anonymous memory (memfd) of the lowest local rank, which the others open through
  * /proc while it waits for them: there is no name that a killed process could leave behind. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w
         if (r == c->me || (here && !c->apart))
             w->local[w->nlocal++] = r;
     }
+    assert(w->nlocal > 0 && w->nlocal <= c->n);
     return TUTTI_OK;
 }
 

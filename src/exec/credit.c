@@ -123,6 +123,7 @@ bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, 
 /* Any piece of a request tells its receiver that the request has been started here. */
 void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost)
 {
+    assert(l->due <= l->pe->due); /* what was due at its start; more may have become due since */
     l->spent += cost;
     if (l->pe->told < l->due)
         l->pe->told = l->due;

@@ -12,6 +12,7 @@
 /* The engine's lists point into programs that are about to end, so they are emptied first. */
 static void fail_all(struct tt_engine *e, const struct tt_exec_engine_fault *f)
 {
+    assert(!e->failed);
     e->failed = true;
     e->fault = *f;
     e->waiting = e->waiting_last = NULL;

@@ -119,6 +119,7 @@ static tutti_status start_receive(struct tt_letter *l, struct tutti_error *err)
         b = b->later;
     }
     if (!b) {
+        assert(!x->posted || !x->posted_last->behind);
         l->state = POSTED;
         l->behind = NULL;
         if (x->posted)

@@ -59,6 +59,7 @@ void tt_exec_letter_take_short(struct tt_letter *l)
 
 void tt_exec_letter_ask_long(struct tt_letter *l, uint32_t other)
 {
+    assert(!l->sends && l->id != TT_XNO && l->next == NOTHING);
     l->other = other;
     l->state = MOVING;
     tt_exec_letter_queue(l, GO);
@@ -95,6 +96,7 @@ static bool keep(struct tt_xpeer *pe, const struct tt_event *ev)
     struct tt_xblock *b = tt_exec_stash_keep(x->engine, ev);
     if (!b)
         return false;
+    assert(!x->letters || !x->letters_last->later);
     b->pe = pe;
     if (x->letters)
         x->letters_last->later = b;
@@ -237,6 +239,7 @@ bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
 void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *l = named(pe, ev, false, MOVING);
+    assert(pe->filling > 0);
     pe->filling--;
     if (l)
         piece_done(l, ev->bytes);

@@ -21,7 +21,7 @@ static tutti_status send_envelope(struct tt_letter *l)
 {
     struct tt_xpeer *pe = l->pe;
     uint32_t cost = tt_xcost(l->bytes);
-    assert(l->sends && l->state == ASKED);
+    assert(l->sends && l->state == ASKED && pe->letters_out <= LETTERS);
     bool whole = l->bytes <= TT_INLINE_MAX && pe->letters_out + cost <= LETTERS;
     struct tt_tag tag = {.fingerprint = l->bytes,
                          .message = l->tag,
@@ -88,6 +88,7 @@ static tutti_status send_body(struct tt_letter *l)
             return st;
         l->under_way += cookie != 0;
         l->done += bytes;
+        assert(l->done <= l->bytes && (l->done % PIECE == 0 || l->done == l->bytes));
         l->pe->stats.bytes_out += bytes;
     }
     l->next = NOTHING;
@@ -121,6 +122,7 @@ void tt_exec_letter_queue(struct tt_letter *l, enum letter_next what)
     struct tt_xpeer *pe = l->pe;
     struct tt_engine *e = l->context->engine;
     assert(l->next == NOTHING && what != NOTHING);
+    assert(!pe->mail || !pe->mail_last->behind);
     l->next = (uint8_t)what;
     l->behind = NULL;
     if (pe->mail)

@@ -30,6 +30,7 @@
 
 /* Longer than other ranks usually keep a core. */
 static const uint64_t STALL_NS = 20000000;
+static_assert(TT_XUNITS <= UINT8_MAX + 1, "a reference names its slot in 8 bits");
 
 /* The key of a piece's window copy. All sends of a group share it, and with it the copy. */
 static struct tt_xslot key_of(const struct tt_xlink *l, uint32_t task)

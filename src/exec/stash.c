@@ -138,6 +138,7 @@ static struct tt_xblock *append(struct tt_xpeer *pe, const struct tt_event *ev)
     struct tt_xblock *b = pe->blocks_used + cost > e->stash_blocks ? NULL : stash_begin(e, ev);
     if (!b)
         return NULL;
+    assert(!pe->stash == !pe->stash_last);
     pe->blocks_used += cost;
     if (pe->stash)
         pe->stash_last->later = b;
@@ -298,6 +299,7 @@ void tt_exec_stash_drop(struct tt_xpeer *pe)
     struct tt_engine *e = pe->context->engine;
     assert(pe->context->closing);
     for (struct tt_xblock *b = pe->stash, *later; b; b = later) {
+        assert(pe->context->stashed > 0);
         later = b->later;
         pe->context->stashed--;
         if (b->filling)

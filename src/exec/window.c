@@ -35,6 +35,7 @@ void tt_exec_window_make(struct tt_engine *e)
 
 char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s)
 {
+    assert(s->units > 0 && s->unit + s->units <= TT_XUNITS);
     return (char *)tt_direct_stream(e->direct, tt_direct_me(e->direct)) + s->unit * e->unit_bytes;
 }
 
@@ -96,6 +97,7 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     uint32_t most, *used = used_by(e, key, &most);
     if (*used && *used + units > most)
         return NULL;
+    assert(e->cursor < TT_XUNITS); /* it is a shift of 64 bits below */
     uint32_t at = units <= TT_XUNITS
                       ? find_units(e->units & UINT64_MAX << e->cursor, (uint32_t)units)
                       : TT_XNO;

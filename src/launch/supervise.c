@@ -134,7 +134,7 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
         l->ended = true;
         l->status = status;
         l->turn = s->turns;
-        assert(s->left > 0);
+        assert(s->left > 0 && s->left <= s->job->size);
         s->left--;
         /* A rank that was killed could not clean up after itself. */
         if (WIFSIGNALED(status))

@@ -1,6 +1,7 @@
 /* supervise_restart.c - ranks that failed and are started again (`--restarts`). Each time the pause
  * before it doubles, up to half a minute, so that a rank that cannot live does not take the
  * machine. Nothing is started once the job is about to end. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,6 +22,7 @@ static const uint64_t pause_ns = SECOND / 10, longest_pause_ns = 30 * SECOND;
 static void start_again(struct sup *s, uint32_t r)
 {
     struct sup_live *l = &s->live[r], next;
+    assert(l->ended && l->lost && s->left < s->job->size);
     struct sup_trouble t;
     l->restart_ns = 0;
     if (!launch_start_again(s->job, r, &s->screen, &next, &t)) {

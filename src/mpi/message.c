@@ -21,6 +21,7 @@ enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
 static void look_at_front(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
+    assert(p->front < SLOTS_IN && p->nposted <= SLOTS_IN);
     t->front[r] = p->nposted && !p->arrived ? p->in_request[p->posted[p->front]] : MPI_REQUEST_NULL;
 }
 

@@ -15,6 +15,7 @@
  * program asks for the request: the function that completes it then returns the error.
  *
  * `lock` guards the slots. The atomic counters are hints that let callers skip the lock. */
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ bool shim_requests_active(void)
 
 static void requests_release(struct slot *s)
 {
+    assert(s->taken && !s->active);
     tutti_request_free(s->of.tutti);
     shim_comm_drop(s->of.c);
     *s = (struct slot){.taken = false};
@@ -64,6 +66,7 @@ static void requests_release(struct slot *s)
  * Then the slot is free, unless the request is persistent or an error has yet to be returned. */
 static void complete(struct slot *s)
 {
+    assert(s->taken && s->active && s >= slots && s < slots + nslots);
     PMPI_Send(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self());
     s->active = false;
     atomic_fetch_sub(&nactive, 1);
@@ -79,6 +82,7 @@ static void drive(struct slot *s)
     tutti_status st = s->active && !s->failed ? tutti_request_test(s->of.tutti) : TUTTI_IN_PROGRESS;
     if (st == TUTTI_IN_PROGRESS)
         return;
+    assert(nrunning > 0 && s->taken);
     nrunning--;
     shim_detour_end(&s->of.detour, !st);
     if (!st) {
@@ -174,6 +178,7 @@ static int activate(struct slot *s)
     }
     if (!s->of.tutti || tutti_request_start(s->of.tutti))
         return MPI_ERR_OTHER;
+    assert(s->taken && nrunning < RUNNING);
     s->active = true;
     nrunning++;
     atomic_fetch_add(&nactive, 1);

@@ -158,10 +158,12 @@ tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, 
         return TUTTI_OK;
     case TT_ROUTE_FATTREE:
         *ret_len = route_fattree(&t->routes->fattree, src, dst, links);
+        assert(*ret_len <= t->routes->max);
         return TUTTI_OK;
     case TT_ROUTE_GRID:
     case TT_ROUTE_CIRCULANT:
         *ret_len = tt_topo_loops_route(t, src, dst, links);
+        assert(*ret_len <= t->routes->max);
         return TUTTI_OK;
     case TT_ROUTE_SHORTEST:
         break;

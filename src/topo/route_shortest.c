@@ -98,7 +98,7 @@ static uint32_t route_tree(const struct tt_topo *t, uint32_t src, uint32_t dst, 
         links[lo++] = g->id[r->up[v]];
     for (uint32_t v = dst; v != a; v = g->head[r->up[v]])
         links[--hi] = g->id[r->up[v]] ^ 1;
-    assert(lo == hi);
+    assert(lo == hi && len <= r->max);
     return len;
 }
 

@@ -77,6 +77,7 @@ static tutti_status check_node(const struct tt_topo *t, uint32_t i, uint32_t *ve
 {
     const struct tt_tree *tree = t->tree;
     uint32_t p = tree->parent[i], up = tree->uplink[i];
+    assert(p < i && vertex[i] != UINT32_MAX); /* its children, or its rank, came before */
     if (up >= t->nlinks)
         return tt_fail(err, TUTTI_ERR_RANGE,
                        "tree node %u has uplink %u, but there are only %u links", i, up, t->nlinks);

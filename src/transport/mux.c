@@ -101,6 +101,7 @@ static size_t mux_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     struct mux *m = (struct mux *)base;
     size_t n = 0;
     uint32_t first = m->turn;
+    assert(first < m->nparts);
     m->turn = m->turn + 1 < m->nparts ? m->turn + 1 : 0;
     for (uint32_t k = 0; k < m->nparts && n < max; k++) {
         struct part *p = &m->part[first + k < m->nparts ? first + k : first + k - m->nparts];

@@ -117,9 +117,13 @@ static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32
 static void self_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct self *t = (struct self *)base;
-    if (ev->kind == TT_EV_DATA)
-        self_at(t, (uint32_t)(((const uint8_t *)ev->data - t->store) / TT_INLINE_MAX))->state =
-            DONE;
+    if (ev->kind != TT_EV_DATA)
+        return;
+    size_t at = (size_t)((const uint8_t *)ev->data - t->store);
+    assert(at < (size_t)SLOTS * TT_INLINE_MAX && at % TT_INLINE_MAX == 0);
+    struct slot *s = self_at(t, (uint32_t)(at / TT_INLINE_MAX));
+    assert(s->state == WITH_RECEIVER);
+    s->state = DONE;
 }
 
 static struct tt_event self_event(const struct self *t, const struct slot *s,

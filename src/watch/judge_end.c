@@ -32,6 +32,7 @@ static uint32_t who_found_altered(const struct tt_watch *w)
 static bool judge_altered(const struct tt_watch *w, struct tt_verdict *ret)
 {
     uint32_t by = who_found_altered(w);
+    assert(w->rank == 0); /* only rank 0 has the reports of all */
     char who[TT_WORDS], when[TT_WORDS];
     if (by == w->size)
         return false;

@@ -113,6 +113,7 @@ static void begin_ballot(struct tt_roll *r)
     assert(!r->decided);
     r->phase = TT_ROLL_COLLECTING;
     r->ballot = r->promised = (uint64_t)++r->number << 32 | r->me;
+    assert(r->ballot >> 32 > r->accepted >> 32); /* numbers of all ballots heard of are below */
     r->yes = (struct tt_set){0};
     tt_set_add(&r->yes, r->me);
     r->best = r->accepted;
@@ -184,6 +185,7 @@ static void settle(struct tt_roll *r)
         else
             begin_ballot(r);
     }
+    assert(r->phase == TT_ROLL_FOLLOWING || tt_set_has(&r->yes, r->me));
 }
 
 /* ---- events ---- */
@@ -202,6 +204,7 @@ void tt_roll_begin(struct tt_roll *r, const struct tt_roll_start *s)
 /* Another ballot is above this rank's own: it follows. */
 static void yield_to(struct tt_roll *r, uint64_t ballot)
 {
+    assert(!r->decided && ballot >= r->promised);
     r->promised = ballot;
     r->phase = TT_ROLL_FOLLOWING;
 }
