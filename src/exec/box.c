@@ -216,6 +216,8 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
         .n = (uint32_t)taken.len,
         .taken = taken.data};
     assert(p->box->mine <= p->box->bytes && p->box->bytes <= most);
+    for (const struct tt_xboxed *t = p->box->taken; t < p->box->taken + p->box->n; t++)
+        assert(t->from + t->bytes <= p->box->bytes && (t->hold == TT_XNO || t->hold < p->nholds));
     while (p->box->locals < p->nops && p->ops[p->box->locals].kind <= TT_OP_RECV_REDUCE)
         p->box->locals++;
     return find_unsent(x, p->box) ? TUTTI_OK : tt_fail_memory(x->err, "box");
@@ -275,7 +277,6 @@ static void box_use(struct tt_program *p, const void *const *all)
     const struct tt_xbox *b = p->box;
     for (uint32_t i = 0; i < b->n; i++) {
         const struct tt_xboxed *t = &b->taken[i];
-        assert(t->from + t->bytes <= b->bytes && (t->hold == TT_XNO || t->hold < p->nholds));
         const char *from = (const char *)all[t->rank] + t->from;
         if (t->hold != TT_XNO) {
             p->box_from[t->hold] = from;

@@ -44,6 +44,7 @@ struct tt_boxes {
     uint32_t set, n, me;
     uint64_t key, seq; /* seq: of the last put */
     uint64_t fingerprint;
+    uint32_t seen;                 /* ranks 0 .. seen-1 have put, and agree */
     bool staged;                   /* the last put was larger than a tiny one */
     bool closed;                   /* waits for the others to close */
     size_t at, end;                /* where the last one of those lies in the stages */
@@ -199,6 +200,7 @@ void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint6
     assert(bytes <= tt_direct_boxes_max(b->direct));
     b->staged = bytes > TT_DIRECT_TINY;
     b->fingerprint = fingerprint;
+    b->seen = 0;
     if (b->staged) {
         b->at = stage_next(b, bytes);
         b->end = b->at + bytes;
@@ -224,18 +226,21 @@ static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
     return there;
 }
 
-/* The first rank that is missing or differs is named. Fingerprints are compared before payloads are
- * handed out: ranks in different calls may have put different sizes. */
+/* The first rank that is missing or differs is named, and the next call goes on from there.
+ * Fingerprints are compared before payloads are handed out: ranks in different calls may have put
+ * different sizes. */
 tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all,
                                  struct tt_boxes_blame *ret_blame)
 {
     assert(b->seq > 0 && !b->closed);
-    for (uint32_t r = 0; r < b->n; r++) {
-        const struct tt_direct_box *box = b->box[b->seq & 1][r];
+    struct tt_direct_box *const *boxes = b->box[b->seq & 1];
+    for (; b->seen < b->n; b->seen++) {
+        const struct tt_direct_box *box = boxes[b->seen];
         bool there = has_put(b, box);
         if (there && box->fingerprint == b->fingerprint)
             continue;
-        *ret_blame = (struct tt_boxes_blame){.peer = r, .theirs = there ? box->fingerprint : 0};
+        *ret_blame =
+            (struct tt_boxes_blame){.peer = b->seen, .theirs = there ? box->fingerprint : 0};
         if (there)
             return TUTTI_ERR_DIFFERS;
         return tt_direct_aborted(b->direct) ? TUTTI_ERR_ABORTED : TUTTI_IN_PROGRESS;
@@ -248,7 +253,7 @@ tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all
 
 bool tt_direct_boxes_ready(const struct tt_boxes *b)
 {
-    uint32_t r = 0;
+    uint32_t r = b->seen;
 
     while (r < b->n && atomic_load(&b->box[b->seq & 1][r]->seq) >= b->seq)
         r++;
