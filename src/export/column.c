@@ -1,10 +1,12 @@
-/* column.c - integers as text: differences, repeated zeros, 7 bits a byte, base 64 (column.h has an
- * example). */
+/* column.c - integers as text: differences, repeated zeros, 7 bits a byte, squeezed, base 64
+ * (column.h has an example). */
 #include <assert.h>
 
 #include "export/column.h"
 
 #include <stdlib.h>
+
+#include "export/squeeze.h"
 
 static void put_byte(struct tt_column *c, unsigned char b)
 {
@@ -63,19 +65,28 @@ static void put_letters(const unsigned char *b, size_t n, char out[4])
     out[3] = n > 2 ? letters[v & 63] : '=';
 }
 
+/* n bytes in base 64; NULL: out of memory. The caller frees it. */
+static char *write_letters(const unsigned char *bytes, size_t n)
+{
+    char *text = tt_alloc(n / 3 * 4 + 5, 1);
+    size_t len = 0;
+    for (size_t i = 0; text && i < n; i += 3, len += 4)
+        put_letters(bytes + i, n - i < 3 ? n - i : 3, text + len);
+    if (text)
+        text[len] = 0;
+    return text;
+}
+
 bool tt_export_column_write(struct tt_column *c, struct tt_json_writer *w)
 {
+    struct tt_vec out = {.elem = 1};
     put_zeros(c);
-    char *text = c->failed ? NULL : tt_alloc(c->len / 3 * 4 + 5, 1);
-    if (text) {
-        size_t len = 0;
-        for (size_t i = 0; i < c->len; i += 3, len += 4)
-            put_letters(c->bytes + i, c->len - i < 3 ? c->len - i : 3, text + len);
-        text[len] = 0;
-    }
+    const bool squeezed = !c->failed && tt_export_squeeze(c->bytes, c->len, &out);
+    char *text = squeezed ? write_letters(out.data, out.len) : NULL;
     tt_json_string(w, text ? text : "");
     const bool ok = text != NULL;
     free(text);
+    tt_vec_free(&out);
     tt_export_column_free(c);
     return ok;
 }

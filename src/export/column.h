@@ -2,10 +2,9 @@
  *
  * The differences of neighbours are written as numbers of 7 bits each (the lowest first, the eighth
  * bit says that more follow), signs in the lowest bit; a difference of 0 is followed by how often
- * it comes. The bytes are written in base 64. Sorted and regular lists, which those of schedules
- * are, take about a byte per number; page/data.js reads them.
+ * it comes. The bytes are squeezed (squeeze.h) and written in base 64; page/data.js reads them.
  *
- *     5 5 5 5 7  ->  +5, 0 three times, +2  ->  0a 00 03 04  ->  "CgADBA==" */
+ *     5 5 5 5 7  ->  +5, 0 three times, +2  ->  0a 00 03 04  ->  04 0a 00 03 04  ->  "BAoAAwQ=" */
 #ifndef TT_EXPORT_COLUMN_H
 #define TT_EXPORT_COLUMN_H
 

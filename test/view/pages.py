@@ -6,6 +6,7 @@ browser (Chromium, over its debugging pipe): open, play, scrub, click a rank, co
 no errors; and that the script, which runs the operations of every plan on counts, ends with every
 result complete. Without a browser the second half is skipped, and said so."""
 
+import base64
 import html.parser
 import json
 import os
@@ -50,14 +51,9 @@ def document(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
 
 
-def unpack(text):
-    """The inverse of src/export/column.c, once more."""
-    import base64
-
-    raw, out, at, last = base64.b64decode(text), [], 0, 0
-
-    def number():
-        nonlocal at
+def numbers(raw):
+    """Numbers of 7 bits a byte: (the next one from a place, the place behind it)."""
+    def read(at):
         v = shift = 0
         while True:
             b = raw[at]
@@ -65,12 +61,35 @@ def unpack(text):
             v |= (b & 127) << shift
             shift += 7
             if b < 128:
-                return v
+                return v, at
 
+    return read
+
+
+def stretch(raw):
+    """The inverse of src/export/squeeze.c, once more."""
+    out, at, read = bytearray(), 0, numbers(raw)
     while at < len(raw):
-        v = number()
+        n, at = read(at)
+        out += raw[at:at + n]
+        at += n
+        if at < len(raw):
+            length, at = read(at)
+            distance, at = read(at)
+            for _ in range(length + 4):
+                out.append(out[-distance])
+    return bytes(out)
+
+
+def unpack(text):
+    """The inverse of src/export/column.c, once more."""
+    raw, out, at, last = stretch(base64.b64decode(text)), [], 0, 0
+    read = numbers(raw)
+    while at < len(raw):
+        v, at = read(at)
         if v == 0:
-            out += [last] * number()
+            n, at = read(at)
+            out += [last] * n
         else:
             last += -(v + 1) // 2 if v % 2 else v // 2
             out.append(last)

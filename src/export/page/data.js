@@ -4,23 +4,44 @@
    contributions, by the lockstep rule: messages read what was there when the step began. */
 
 const Data = (() => {
+  /* Numbers of 7 bits a byte, one after the other. */
+  function numbers(raw) {
+    let at = 0;
+    return {
+      more: () => at < raw.length,
+      skip(n) { at += n; return at - n; },
+      next() {
+        let v = 0, f = 1, b;
+        do {
+          b = raw[at++];
+          v += (b & 127) * f;
+          f *= 128;
+        } while (b & 128);
+        return v;
+      }};
+  }
+
+  /* The inverse of export/squeeze.c. */
+  function stretch(raw) {
+    const read = numbers(raw), out = [];
+    while (read.more()) {
+      const n = read.next(), from = read.skip(n);
+      for (let i = from; i < from + n; i++) out.push(raw[i]);
+      if (!read.more()) break;
+      const length = read.next() + 4, distance = read.next();
+      for (let i = 0; i < length; i++) out.push(out[out.length - distance]);
+    }
+    return out;
+  }
+
   /* The inverse of export/column.c. */
   function unpack(text) {
-    const raw = atob(text), out = [];
-    let at = 0, last = 0;
-    function number() {
-      let v = 0, f = 1, b;
-      do {
-        b = raw.charCodeAt(at++);
-        v += (b & 127) * f;
-        f *= 128;
-      } while (b & 128);
-      return v;
-    }
-    while (at < raw.length) {
-      const v = number();
+    const read = numbers(stretch(Uint8Array.from(atob(text), c => c.charCodeAt(0)))), out = [];
+    let last = 0;
+    while (read.more()) {
+      const v = read.next();
       if (v === 0) {
-        for (let n = number(); n > 0; n--) out.push(last);
+        for (let n = read.next(); n > 0; n--) out.push(last);
       } else {
         last += v % 2 ? -(v + 1) / 2 : v / 2;
         out.push(last);
