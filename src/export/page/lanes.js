@@ -5,17 +5,9 @@
 const Lanes = (() => {
   const LEFT = 120, RIGHT = 150, TOP = 22, LANE = 44, GAP = 8, BOTTOM = 26;
 
-  /* Round numbers for about n marks. */
-  function marks(max, n) {
-    const raw = max / n, power = 10 ** Math.floor(Math.log10(raw || 1)), f = raw / power;
-    const step = (f < 1.5 ? 1 : f < 3.5 ? 2 : f < 7.5 ? 5 : 10) * power, list = [];
-    for (let v = 0; v <= max * 1.0001; v += step) list.push(v);
-    return list;
-  }
-
   class LaneChart {
     constructor(canvas, plans, doc) {
-      Object.assign(this, {canvas, plans, doc, ctx: canvas.getContext("2d")});
+      Object.assign(this, {canvas, plans, doc, ctx: canvas.getContext("2d", {alpha: false})});
       for (const p of plans) {
         p.capacity = Data.capacityUse(p, doc.network, 240);
         if (!p.folded) p.stepMessages = p.stepNumbers.map(s => p.byStep.get(s).length);
@@ -30,20 +22,20 @@ const Lanes = (() => {
       this.canvas.width = Math.round(this.width * ratio);
       this.canvas.height = Math.round(this.height() * ratio);
       this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.ratio = ratio;
+      this.key = null;
     }
     span() { return this.width - LEFT - RIGHT; }
     x(pos, max) { return LEFT + pos / (max || 1) * this.span(); }
     /* The position on the axis at a point of the canvas. */
     position(x, max) { return Math.max(0, Math.min(max, (x - LEFT) / this.span() * max)); }
 
+    /* The lanes are drawn once; a frame copies them and adds the position. */
     draw(look, state) {
-      const c = this.ctx;
-      c.clearRect(0, 0, this.width, this.height());
-      c.font = "12px system-ui, sans-serif";
-      c.textBaseline = "middle";
-      this.drawAxis(look, state);
-      this.plans.forEach((p, i) => this.drawLane(look, state, p, TOP + i * (LANE + GAP)));
-      if (!state.steps) this.drawBound(look, state);
+      const c = this.ctx, key = [look.dark, state.steps, state.max, this.width].join();
+      if (key !== this.key) this.lanes = Map2.picture(this.width, this.height(), this.ratio, ink => this.drawLanes(ink, look, state));
+      this.key = key;
+      c.drawImage(this.lanes, 0, 0, this.width, this.height());
       const x = this.x(state.pos, state.max);
       c.strokeStyle = look.accent;
       c.lineWidth = 2;
@@ -53,13 +45,23 @@ const Lanes = (() => {
       c.stroke();
     }
 
-    drawAxis(look, state) {
-      const c = this.ctx, y = this.height() - BOTTOM;
+    drawLanes(c, look, state) {
+      c.fillStyle = look.back;
+      c.fillRect(0, 0, this.width, this.height());
+      c.font = "12px system-ui, sans-serif";
+      c.textBaseline = "middle";
+      this.drawAxis(c, look, state);
+      this.plans.forEach((p, i) => this.drawLane(c, look, state, p, TOP + i * (LANE + GAP)));
+      if (!state.steps) this.drawBound(c, look, state);
+    }
+
+    drawAxis(c, look, state) {
+      const y = this.height() - BOTTOM;
       c.fillStyle = look.soft;
       c.strokeStyle = look.line;
       c.lineWidth = 1;
       c.textAlign = "center";
-      for (const v of marks(state.max, 8)) {
+      for (const v of Text.marks(state.max, 8)) {
         const x = this.x(v, state.max);
         c.beginPath();
         c.moveTo(x, TOP);
@@ -69,8 +71,8 @@ const Lanes = (() => {
       }
     }
 
-    drawLane(look, state, p, top) {
-      const c = this.ctx, base = top + LANE, end = state.steps ? p.steps : p.time_us;
+    drawLane(c, look, state, p, top) {
+      const base = top + LANE, end = state.steps ? p.steps : p.time_us;
       c.textAlign = "right";
       c.fillStyle = look.text;
       c.font = "600 13px system-ui, sans-serif";
@@ -80,8 +82,8 @@ const Lanes = (() => {
       c.fillText(Text.percent(p.meanUse) + " of all links", LEFT - 10, top + LANE / 2 + 9, LEFT - 16);
       c.fillStyle = look.lane;
       c.fillRect(LEFT, top, this.span(), LANE);
-      if (state.steps) this.drawSteps(look, state, p, top);
-      else this.drawArea(look, state, p, top);
+      if (state.steps) this.drawSteps(c, look, state, p, top);
+      else this.drawArea(c, look, state, p, top);
       c.textAlign = "left";
       c.fillStyle = look.text;
       c.font = "600 13px system-ui, sans-serif";
@@ -93,8 +95,8 @@ const Lanes = (() => {
         c.fillText(p.ratio.toFixed(2) + " \u00d7 the bound", this.x(end, state.max) + 7, base - 7);
     }
 
-    drawArea(look, state, p, top) {
-      const c = this.ctx, base = top + LANE, n = p.capacity.length;
+    drawArea(c, look, state, p, top) {
+      const base = top + LANE, n = p.capacity.length;
       c.beginPath();
       c.moveTo(this.x(0, state.max), base);
       for (let i = 0; i < n; i++) {
@@ -110,8 +112,8 @@ const Lanes = (() => {
     }
 
     /* Messages of each step, the largest number of all plans being the full height. */
-    drawSteps(look, state, p, top) {
-      const c = this.ctx, most = Math.max(1, ...this.plans.map(q => Math.max(0, ...(q.stepMessages || []))));
+    drawSteps(c, look, state, p, top) {
+      const most = Math.max(1, ...this.plans.map(q => Math.max(0, ...(q.stepMessages || []))));
       c.fillStyle = look.accent;
       (p.stepMessages || []).forEach((n, i) => {
         const x = this.x(i, state.max), w = Math.max(1, this.span() / state.max - 1.5);
@@ -119,8 +121,8 @@ const Lanes = (() => {
       });
     }
 
-    drawBound(look, state) {
-      const c = this.ctx, b = this.doc.bound;
+    drawBound(c, look, state) {
+      const b = this.doc.bound;
       if (!b || !(b.us > 0)) return;
       const x = this.x(b.us, state.max);
       c.strokeStyle = look.cut;

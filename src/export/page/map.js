@@ -1,6 +1,9 @@
 "use strict";
 /* map.js - the network on a canvas: cables with their use as heat, messages under way, ranks with
-   the part of the result that they hold, and the cut or partition of the bound. */
+   the part of the result that they hold, and the cut or partition of the bound.
+
+   A frame costs three copies and its messages: what lies below the messages (bound, cables) and
+   above them (vertices) are pictures, drawn anew only when they look different. */
 
 const Map2 = (() => {
   /* Okabe and Ito: people with colour blindness can tell them apart. */
@@ -17,10 +20,27 @@ const Map2 = (() => {
   }
   const PARTS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#0072b2", "#b8a800", "#7f7f7f"];
 
+  /* Something drawn once: pictures are copied much faster than canvases, whose state must be kept. */
+  function picture(width, height, ratio, draw) {
+    const canvas = new OffscreenCanvas(Math.ceil(width * ratio), Math.ceil(height * ratio)), c = canvas.getContext("2d");
+    c.scale(ratio, ratio);
+    draw(c);
+    return canvas.transferToImageBitmap();
+  }
+
+  /* A picture as large as the map that is drawn anew only when its key changes. */
+  class Layer {
+    constructor(map) { Object.assign(this, {map, key: null, picture: null}); }
+    show(key, draw) {
+      if (key !== this.key) this.picture = picture(this.map.width, this.map.height, this.map.ratio, draw);
+      this.key = key;
+      return this.picture;
+    }
+  }
+
   class NetworkMap {
     constructor(canvas, net, layout, plan) {
-      Object.assign(this, {canvas, net, layout, plan, ctx: canvas.getContext("2d")});
-      this.pixels = [];
+      Object.assign(this, {canvas, net, layout, plan, ctx: canvas.getContext("2d", {alpha: false})});
       this.resize();
     }
 
@@ -42,6 +62,10 @@ const Map2 = (() => {
       this.oy = (h - this.sy * (l.max[1] - l.min[1])) / 2 - l.min[1] * this.sy;
       this.scale = Math.min(this.sx, this.sy);
       this.radius = Math.max(2.5, Math.min(15, this.scale * 0.3));
+      this.ratio = ratio;
+      this.below = new Layer(this);
+      this.above = new Layer(this);
+      this.dots = new Map();
       this.place();
     }
 
@@ -94,16 +118,21 @@ const Map2 = (() => {
     /* look: {theme colours, dark, heat, bound, chunk, selected}; active: [{m, part}]; parts: of the
        result at each rank; now: use of each link at this moment, for plans without messages. */
     draw(look, active, parts, now) {
-      const c = this.ctx;
-      c.clearRect(0, 0, this.width, this.height);
-      if (look.bound) this.drawBound(look);
-      this.drawLinks(look, now);
+      const below = this.below.show([look.dark, look.heat, !!look.bound, now && now.part].join(), c => {
+        c.fillStyle = look.card;
+        c.fillRect(0, 0, this.width, this.height);
+        if (look.bound) this.drawBound(c, look);
+        this.drawLinks(c, look, now && now.use);
+      });
+      const above = this.above.show([look.dark, look.selected].join(), c => this.drawVertices(c, look));
+      this.ctx.drawImage(below, 0, 0, this.width, this.height);
       if (active) this.drawMessages(look, active);
-      this.drawVertices(look, parts);
+      this.ctx.drawImage(above, 0, 0, this.width, this.height);
+      if (parts) this.drawParts(look, parts);
     }
 
-    drawLinks(look, now) {
-      const c = this.ctx, use = now || this.plan.linkUse, heat = look.heat || now;
+    drawLinks(c, look, now) {
+      const use = now || this.plan.linkUse, heat = look.heat || now;
       c.lineCap = "butt";
       for (let l = 0; l < this.ways.length; l++) {
         const u = use[l] || 0, idle = !(this.plan.linkUse[l] > 0);
@@ -116,34 +145,61 @@ const Map2 = (() => {
       c.setLineDash([]);
     }
 
-    /* A message lights its route and moves along it as a dot. */
+    /* A message lights its route and moves along it as a dot. Routes of one colour are one path. */
     drawMessages(look, active) {
-      const c = this.ctx, size = Math.max(2.2, Math.min(5.5, this.radius * 0.42));
+      const c = this.ctx, size = Math.max(2.2, Math.min(5.5, this.radius * 0.42)), lit = new Map(), dots = [];
       for (const {m, part} of active) {
-        const shown = look.chunk < 0 || carries(this.plan, m, look.chunk);
-        if (!shown && look.chunk >= 0) continue;
-        c.strokeStyle = c.fillStyle = chunkColour(look.chunk >= 0 ? look.chunk : m.chunk);
-        if (!look.heat) {
-          c.lineWidth = Math.max(1.5, size * 0.55);
-          for (const l of m.route) {
-            trace(c, this.ways[l]);
-            c.stroke();
-          }
-        }
-        const p = along(m.route.map(l => this.ways[l]), part);
-        c.beginPath();
-        c.arc(p[0], p[1], size, 0, 2 * Math.PI);
-        c.fill();
-        c.strokeStyle = look.back;
-        c.lineWidth = 1;
-        c.stroke();
+        if (look.chunk >= 0 && !carries(this.plan, m, look.chunk)) continue;
+        const colour = chunkColour(look.chunk >= 0 ? look.chunk : m.chunk);
+        if (!lit.has(colour)) lit.set(colour, new Set());
+        m.route.forEach(l => lit.get(colour).add(l));
+        dots.push([colour, along(this.ways, m.route, part)]);
       }
+      c.lineWidth = Math.max(1.5, size * 0.55);
+      if (!look.heat)
+        for (const [colour, links] of lit) {
+          c.strokeStyle = colour;
+          c.beginPath();
+          links.forEach(l => extend(c, this.ways[l]));
+          c.stroke();
+        }
+      const side = 2 * (size + 1);
+      for (const [colour, p] of dots) c.drawImage(this.dot(colour, look.card, size), p[0] - side / 2, p[1] - side / 2, side, side);
     }
 
-    /* Ranks are discs with an arc as long as the part of the result that they hold; switches are
-       squares. */
-    drawVertices(look, parts) {
+    /* A dot with a rim. */
+    dot(colour, rim, size) {
+      const key = colour + rim, side = 2 * (size + 1);
+      if (!this.dots.has(key))
+        this.dots.set(key, picture(side, side, this.ratio, c => {
+          c.beginPath();
+          c.arc(side / 2, side / 2, size, 0, 2 * Math.PI);
+          c.fillStyle = colour;
+          c.fill();
+          c.strokeStyle = rim;
+          c.stroke();
+        }));
+      return this.dots.get(key);
+    }
+
+    /* An arc around each rank, as long as the part of the result that it holds. */
+    drawParts(look, parts) {
       const c = this.ctx, r = this.radius;
+      c.beginPath();
+      for (let v = 0; v < parts.length; v++) {
+        if (!(parts[v] > 0)) continue;
+        const [x, y] = this.at[v];
+        c.moveTo(x, y - r);
+        c.arc(x, y, r, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * parts[v]);
+      }
+      c.lineWidth = Math.max(2, r * 0.32);
+      c.strokeStyle = look.done;
+      c.stroke();
+    }
+
+    /* Ranks are discs, switches are squares. */
+    drawVertices(c, look) {
+      const r = this.radius;
       c.textAlign = "center";
       c.textBaseline = "middle";
       this.at.forEach((p, v) => {
@@ -156,13 +212,6 @@ const Map2 = (() => {
         c.lineWidth = v === look.selected ? 3 : 1.2;
         c.strokeStyle = v === look.selected ? look.accent : look.text;
         c.stroke();
-        if (rank && parts && parts[v] > 0) {
-          c.beginPath();
-          c.arc(p[0], p[1], r, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * parts[v]);
-          c.lineWidth = Math.max(2, r * 0.32);
-          c.strokeStyle = look.done;
-          c.stroke();
-        }
         if (r >= 7) {
           c.fillStyle = v === look.selected ? look.back : look.text;
           c.font = Math.round(Math.min(12, r * 0.95)) + "px system-ui, sans-serif";
@@ -173,8 +222,8 @@ const Map2 = (() => {
 
     /* The sides of the cut or the parts of the partition as coloured discs below the vertices, and
        the cables between them. */
-    drawBound(look) {
-      const c = this.ctx, side = look.bound;
+    drawBound(c, look) {
+      const side = look.bound;
       c.globalAlpha = 0.35;
       this.at.forEach((p, v) => {
         if (side[v] < 0) return;
@@ -227,16 +276,20 @@ const Map2 = (() => {
     return {lines, pieces, length};
   }
 
-  function trace(c, way) {
-    c.beginPath();
+  function extend(c, way) {
     for (const line of way.lines)
       line.forEach((p, i) => (i ? c.lineTo(p[0], p[1]) : c.moveTo(p[0], p[1])));
   }
 
-  /* The point at a part of the way over several links; every link takes the same time. */
-  function along(ways, part) {
-    const k = Math.min(ways.length - 1, Math.floor(part * ways.length)), way = ways[k];
-    const at = (part * ways.length - k) * way.length;
+  function trace(c, way) {
+    c.beginPath();
+    extend(c, way);
+  }
+
+  /* The point at a part of a route; every link of it takes the same time. */
+  function along(ways, route, part) {
+    const k = Math.min(route.length - 1, Math.floor(part * route.length)), way = ways[route[k]];
+    const at = (part * route.length - k) * way.length;
     let piece = way.pieces[way.pieces.length - 1];
     for (const s of way.pieces)
       if (at <= s.from + s.length) {
@@ -247,5 +300,5 @@ const Map2 = (() => {
     return [piece.p[0] + (piece.q[0] - piece.p[0]) * t, piece.p[1] + (piece.q[1] - piece.p[1]) * t];
   }
 
-  return {NetworkMap, chunkColour, heatColour, carries};
+  return {NetworkMap, chunkColour, heatColour, carries, picture};
 })();

@@ -12,7 +12,8 @@ function showSchedules(doc, main) {
     bound: false, plan: 0, rank: 0, asked: false};
   const live = document.getElementById("live");
   const look = {};
-  let cards = [], lanes, controls, panels, frame = 0, last = 0;
+  const TELL = 200, RARE = 1000; /* ms between changes of texts, and of large pictures of holdings */
+  let cards = [], lanes, controls, panels, frame = 0, last = 0, told = 0, heldAt = 0;
   let shownRank = "", shownHold = "", tipBox = null; /* what was drawn last */
 
   prepare();
@@ -28,6 +29,8 @@ function showSchedules(doc, main) {
     for (const p of plans) {
       p.label = names.filter(n => n === p.algo).length > 1 && p.file ? p.file : p.algo;
       p.progress = null;
+      /* Messages that a rank has under way on average. */
+      p.sending = p.folded || !p.time_us ? 0 : p.moves.reduce((s, v) => s + v.end - v.start, 0) / (p.ranks * p.time_us);
     }
     if (doc.bound) {
       doc.bound.item = doc.bound.kinds[doc.bound.best];
@@ -41,12 +44,18 @@ function showSchedules(doc, main) {
     document.getElementById("title").textContent = doc.title;
     const e = document.getElementById("verdict"), sorted = [...plans].sort((x, y) => x.time_us - y.time_us);
     const best = sorted[0], worst = sorted[sorted.length - 1];
+    const number = n => "" + (n >= 9.95 ? n.toFixed(0) : +n.toFixed(1)), atOnce = n => number(n) + (number(n) === "1" ? " message" : " messages") + " at a time";
     const used = p => p.links_used === p.links ? "all " + p.links : p.links_used + " of " + p.links;
     if (plans.length > 1 && worst.time_us > best.time_us * 1.05) {
       e.append(make("b", {}, best.label), " is ", make("b", {}, Text.times(worst.time_us / best.time_us) + " times as fast as " + worst.label),
         ": " + Text.us(best.time_us) + " against " + Text.us(worst.time_us) + ". ");
-      e.append("It sends over " + used(best) + " links (each direction counts) and uses " + Text.percent(best.meanUse) +
-        " of their capacity; " + worst.label + " sends over " + used(worst) + " and uses " + Text.percent(worst.meanUse) + ".");
+      if (best.sending && worst.sending)
+        e.append("Its ranks send ", make("b", {}, atOnce(best.sending)), ", those of " + worst.label + " " + number(worst.sending) + ". ");
+      e.append("It uses " + used(best) + " links (each direction counts) to " + Text.percent(best.meanUse) + " of their capacity, " +
+        worst.label + " " + used(worst) + " to " + Text.percent(worst.meanUse) + ". ");
+      for (const p of sorted.slice(1, -1).slice(0, 3))
+        e.append(p.label + ": " + Text.times(worst.time_us / p.time_us) + " times as fast as " + worst.label + (p.sending ? ", " + atOnce(p.sending) : "") +
+          ", " + Text.percent(p.meanUse) + " of the capacity. ");
     } else {
       if (plans.length > 1) e.append("All take about the same time. ");
       e.append(make("b", {}, best.label), " takes ", make("b", {}, Text.us(best.time_us)),
@@ -296,9 +305,9 @@ function showSchedules(doc, main) {
 
   /* Use of each link in the present part of the time. */
   function useNow(p) {
-    const i = Math.min(p.parts - 1, Math.floor(state.pos / p.time_us * p.parts)), use = [];
-    for (let l = 0; l < 2 * net.cables; l++) use.push(state.pos >= p.time_us ? 0 : p.use[l * p.parts + i] / 1000);
-    return use;
+    const done = state.pos >= p.time_us, part = done ? p.parts : Math.min(p.parts - 1, Math.floor(state.pos / p.time_us * p.parts)), use = [];
+    for (let l = 0; l < 2 * net.cables; l++) use.push(done ? 0 : p.use[l * p.parts + part] / 1000);
+    return {part, use};
   }
 
   /* ---- drawing ---- */
@@ -317,21 +326,28 @@ function showSchedules(doc, main) {
         play(false);
       }
     }
-    for (const c of cards) drawCard(c);
+    const tell = !state.playing || t - told >= TELL;
+    for (const c of cards) drawCard(c, tell);
     lanes.draw(look, state);
+    if (tell) tellPosition(t);
+    drawPanels(t);
+    if (state.playing) changed();
+  }
+
+  /* What changes the page's layout follows a few times a second while it plays. */
+  function tellPosition(t) {
+    told = t;
     lanes.canvas.setAttribute("aria-label", "Time axis at " + clockText() + ". " + plans.map(p => p.label + " ends at " + Text.us(p.time_us)).join(", "));
     controls.slider.value = state.pos / state.max * 1000;
     controls.slider.setAttribute("aria-valuetext", clockText());
     controls.clock.textContent = clockText();
-    drawPanels();
-    if (state.playing) changed();
   }
 
   function clockText() {
     return state.steps ? "step " + state.pos.toFixed(1) + " of " + state.max : Text.us(state.pos) + " of " + Text.us(state.max);
   }
 
-  function drawCard(c) {
+  function drawCard(c, tell) {
     const p = c.plan, mine = cards.indexOf(c) === state.plan;
     look.bound = state.bound ? boundSides() : null;
     look.heat = state.heat;
@@ -339,14 +355,14 @@ function showSchedules(doc, main) {
     look.selected = mine && state.asked ? state.rank : -1;
     if (p.folded) {
       c.map.draw(look, null, null, useNow(p));
-      c.now.textContent = state.pos >= p.time_us ? "done" : "";
+      if (tell) c.now.textContent = state.pos >= p.time_us ? "done" : "";
     } else {
       const n = stepsDone(p), active = underWay(p);
       if (p.progress === null) p.progress = Data.progress(p);
       c.map.draw(look, active, p.progress && p.progress[n], null);
-      c.now.textContent = nowText(p, n, active);
+      if (tell) c.now.textContent = nowText(p, n, active);
     }
-    c.canvas.setAttribute("aria-label", p.label + " on " + net.spec + ": " + c.now.textContent);
+    if (tell) c.canvas.setAttribute("aria-label", p.label + " on " + net.spec + ": " + c.now.textContent);
   }
 
   function nowText(p, n, active) {
@@ -360,7 +376,7 @@ function showSchedules(doc, main) {
     live.textContent = clockText() + ". " + cards.map(c => c.plan.label + ": " + c.now.textContent).join(". ");
   }
 
-  function drawPanels() {
+  function drawPanels(t) {
     const p = plans[state.plan];
     if (p.folded) return;
     const key = state.plan + " " + state.rank;
@@ -369,9 +385,10 @@ function showSchedules(doc, main) {
       listOps(p);
     }
     markOps(p);
-    const n = stepsDone(p), hold = state.plan + " " + n + " " + look.dark;
-    if (hold !== shownHold && p.hold && !(state.playing && p.ranks * p.chunks > 20000 && n % 8)) {
+    const n = stepsDone(p), hold = state.plan + " " + n + " " + look.dark, rare = state.playing && p.ranks * p.chunks > 20000;
+    if (hold !== shownHold && p.hold && !(rare && t - heldAt < RARE)) {
       shownHold = hold;
+      heldAt = t;
       drawHoldings(p, n);
     }
   }
@@ -416,38 +433,66 @@ function showSchedules(doc, main) {
       if (!x.m) continue;
       const start = state.steps ? x.m.ordinal : x.m.start, end = state.steps ? x.m.ordinal + 1 : x.m.end;
       const name = state.pos >= end ? "past" : state.pos > start ? "now" : "";
-      if (x.row.className !== name) x.row.className = name;
+      if (x.name !== name) x.row.className = x.name = name;
     }
   }
 
+  /* Cells of several pixels have gaps and dots; small ones are pixels of a picture that is scaled. */
   function drawHoldings(p, n) {
-    const h = p.hold, canvas = panels.hold, c = canvas.getContext("2d");
+    const h = p.hold, canvas = panels.hold, cell = Math.max(1, Math.min(18, Math.floor(420 / Math.max(p.chunks, p.ranks))));
     h.after(n);
-    const cell = Math.max(1, Math.min(18, Math.floor(420 / Math.max(p.chunks, p.ranks))));
-    canvas.width = Math.max(1, p.chunks * cell);
-    canvas.height = Math.max(1, p.ranks * cell);
+    const large = cell >= 6, width = p.chunks * (large ? cell : 1), height = p.ranks * (large ? cell : 1);
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, {width, height});
+    canvas.style.width = p.chunks * cell + "px";
+    (large ? drawCells : drawPixels)(p, canvas.getContext("2d"), cell);
+    panels.holdText.textContent = p.label + ", after " + Text.count(n, "step") + ": " + Text.percent(completePart(p)) + " of the results are complete.";
+    canvas.setAttribute("aria-label", panels.holdText.textContent);
+  }
+
+  function completePart(p) {
     let complete = 0, want = 0;
     for (let r = 0; r < p.ranks; r++)
-      for (let k = 0; k < p.chunks; k++) {
-        const done = h.done(r, k), part = h.best(r, k) / h.full;
-        want += p.output[r * p.chunks + k] ? 1 : 0;
-        complete += done ? 1 : 0;
-        c.globalAlpha = 1;
-        c.fillStyle = look.lane;
-        c.fillRect(r === -1 ? 0 : k * cell, r * cell, cell, cell);
-        c.globalAlpha = part === 0 ? 0 : 0.15 + 0.85 * part;
-        c.fillStyle = Map2.chunkColour(k);
-        c.fillRect(k * cell, r * cell, cell - (cell > 3 ? 1 : 0), cell - (cell > 3 ? 1 : 0));
-        if (done && cell >= 6) {
-          c.globalAlpha = 1;
-          c.fillStyle = look.back;
-          c.beginPath();
-          c.arc(k * cell + cell / 2 - 0.5, r * cell + cell / 2 - 0.5, cell / 5, 0, 2 * Math.PI);
-          c.fill();
+      for (let k = 0; k < p.chunks; k++)
+        if (p.output[r * p.chunks + k]) {
+          want++;
+          complete += p.hold.done(r, k) ? 1 : 0;
         }
+    return want ? complete / want : 1;
+  }
+
+  /* How strong the colour of a chunk is at a rank: by how many ranks' values are in it. */
+  function strength(h, r, k) {
+    const part = h.best(r, k) / h.full;
+    return part === 0 ? 0 : 0.15 + 0.85 * part;
+  }
+
+  function drawCells(p, c, cell) {
+    c.fillStyle = look.lane;
+    c.fillRect(0, 0, c.canvas.width, c.canvas.height);
+    for (let r = 0; r < p.ranks; r++)
+      for (let k = 0; k < p.chunks; k++) {
+        c.globalAlpha = strength(p.hold, r, k);
+        c.fillStyle = Map2.chunkColour(k);
+        c.fillRect(k * cell, r * cell, cell - 1, cell - 1);
+        c.globalAlpha = 1;
+        if (!p.hold.done(r, k)) continue;
+        c.fillStyle = look.back;
+        c.beginPath();
+        c.arc(k * cell + cell / 2 - 0.5, r * cell + cell / 2 - 0.5, cell / 5, 0, 2 * Math.PI);
+        c.fill();
       }
-    panels.holdText.textContent = p.label + ", after " + Text.count(n, "step") + ": " + Text.percent(want ? complete / want : 1) + " of the results are complete.";
-    canvas.setAttribute("aria-label", panels.holdText.textContent);
+  }
+
+  function drawPixels(p, c) {
+    const picture = c.createImageData(p.chunks, p.ranks), rgb = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+    const back = rgb(look.lane), colours = Array.from({length: p.chunks}, (_, k) => rgb(Map2.chunkColour(k)));
+    for (let r = 0, at = 0; r < p.ranks; r++)
+      for (let k = 0; k < p.chunks; k++, at += 4) {
+        const a = strength(p.hold, r, k);
+        for (let i = 0; i < 3; i++) picture.data[at + i] = back[i] + (colours[k][i] - back[i]) * a;
+        picture.data[at + 3] = 255;
+      }
+    c.putImageData(picture, 0, 0);
   }
 
   /* ---- input ---- */
@@ -475,7 +520,7 @@ function showSchedules(doc, main) {
 
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    for (const k of ["back", "text", "soft", "line", "accent", "area", "lane", "vertex", "done", "cut"])
+    for (const k of ["back", "card", "text", "soft", "line", "accent", "area", "lane", "vertex", "done", "cut"])
       look[k] = style.getPropertyValue("--" + k).trim();
     look.dark = parseInt(look.back.slice(1, 3), 16) < 128;
     shownHold = "";

@@ -27,6 +27,13 @@ const Text = {
     const parts = first.slice(0, 6).map((f, i) => (len[i] === 1 ? "" + f : f + "\u2013" + (f + len[i] - 1)));
     return parts.join(", ") + (first.length > 6 ? ", \u2026" : "");
   },
+  /* About n round numbers from 0 to max. */
+  marks(max, n) {
+    const raw = max / n, power = 10 ** Math.floor(Math.log10(raw || 1)), f = raw / power;
+    const step = (f < 1.5 ? 1 : f < 3.5 ? 2 : f < 7.5 ? 5 : 10) * power, list = [];
+    for (let v = 0; v <= max * 1.0001; v += step) list.push(v);
+    return list;
+  },
   list(items, most) {
     return items.slice(0, most).join(", ") + (items.length > most ? " and " + (items.length - most) + " more" : "");
   },
