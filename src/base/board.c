@@ -131,6 +131,10 @@ void tt_board_count(struct tt_board *b, const struct tt_record_event *e)
         if (e->peer < b->ranks)
             add(&b->idle_for[e->peer], ns);
         break;
+    case TT_RECORD_STEP: /* a step's launches are calls, too */
+    case TT_RECORD_GRADIENTS:
+    case TT_RECORD_LAUNCH:
+    case TT_RECORD_EXPOSED:
     case TT_RECORD_KINDS:
         break;
     }

@@ -275,8 +275,8 @@ const struct cli_command cli_view = {
                "as link use over time. A plan file is proved first: exit status 1 when it is not "
                "correct. FILE - is standard input. A FILE that TUTTI_TRACE (tutti run --trace) has "
                "written becomes the page of that run: calls, waits and\n"
-               "pieces of every rank beside the simulation of the same plans, who was late, "
-               "which link was slow.",
+               "pieces of every rank beside the simulation of the same plans, training steps "
+               "beside the policy's plan, who was late, which link was slow.",
     .examples =
         "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
         "compare.html\n"

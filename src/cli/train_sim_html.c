@@ -9,6 +9,11 @@
 
 enum { TRACKED = 6 }; /* the policies whose steps are drawn: the shortest ones */
 
+/* What a step consists of, by colour: those of the page of a run (steps.js); orange and amber are
+ * for waiting. */
+static const char *const kinds[] = {"backward", "",        "reduce-scatter", "all-gather",
+                                    "",         "forward", "update",         "allreduce"};
+
 static struct tutti_trainsim_info info_of(const struct train_sim_answer *x, size_t k)
 {
     struct tutti_trainsim_info i;
@@ -65,12 +70,9 @@ static size_t copy_spans(const struct tutti_trainsim *s, struct cli_span *ret, s
     size_t n = 0;
     *ret_rows = 2;
     for (; tutti_trainsim_span(s, n, &e); n++) {
-        size_t kind = !strcmp(e.what, "backward")         ? 0
-                      : !strcmp(e.what, "forward")        ? 1
-                      : !strcmp(e.what, "update")         ? 5
-                      : !strcmp(e.what, "reduce-scatter") ? 3
-                      : !strcmp(e.what, "all-gather")     ? 4
-                                                          : 2;
+        size_t kind = sizeof kinds / sizeof kinds[0] - 1;
+        while (kind && strcmp(e.what, kinds[kind]) != 0)
+            kind--;
         size_t row = e.stream ? 1 : e.beside ? 2 : 0;
         *ret_rows = row == 2 ? 3 : *ret_rows;
         if (ret)
@@ -82,8 +84,6 @@ static size_t copy_spans(const struct tutti_trainsim *s, struct cli_span *ret, s
 static void draw_tracks(FILE *out, const struct train_sim_answer *x, size_t k, double end_us)
 {
     static const char *const rows[] = {"compute", "network", "updates"};
-    static const char *const kinds[] = {"backward",       "forward",    "all-reduce",
-                                        "reduce-scatter", "all-gather", "update"};
     struct tutti_trainsim_info i = info_of(x, k);
     char title[200], us[64];
     size_t nrows, n = copy_spans(x->sims[k], NULL, &nrows);

@@ -53,6 +53,7 @@ static tutti_status put_plan(struct tutti_json *j, const struct tutti_run *run, 
     struct view_plan p = {0};
     struct tutti_plan_options o;
     struct tutti_sim_info info;
+    struct tutti_plan_info plan;
     tutti_status st = TUTTI_OK;
     tutti_run_plan(run, i, &r);
     tutti_json_object(j, NULL);
@@ -62,7 +63,9 @@ static tutti_status put_plan(struct tutti_json *j, const struct tutti_run *run, 
     tutti_json_u64(j, "bytes", r.count * tutti_dtype_bytes(r.dtype));
     if (t && is_chosen(run, i) && repeat_plan(t, &r, &o, &p)) {
         tutti_sim_info(p.sim, &info);
+        tutti_plan_info(p.plan, NULL, &plan);
         tutti_json_real(j, "time_us", info.time_us);
+        tutti_json_real(j, "predicted_us", plan.predicted_us);
         st = tutti_json_simulated(j, "schedule", p.s, t, p.sim, &o, err);
     } else {
         tutti_json_string(j, "refused",

@@ -60,7 +60,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
         if (!st)
             st = tt_comm_finish(c, k->program, &op);
         if (start_ns)
-            tt_comm_trace_call(c, k, &op, seq, start_ns);
+            tt_comm_trace_call(c, k, &op, &(struct tt_trace_call){start_ns, seq, false});
         k->running = false;
         tt_meter_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
@@ -152,7 +152,8 @@ static tutti_status call_settle(struct tt_request *r, tutti_status st)
     if (r->kept) {
         r->kept->running = false;
         if (r->begun_ns)
-            tt_comm_trace_call(r->comm, r->kept, &r->op, r->begun_seq, r->begun_ns);
+            tt_comm_trace_call(r->comm, r->kept, &r->op,
+                               &(struct tt_trace_call){r->begun_ns, r->begun_seq, true});
         tt_meter_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/base.h"
+#include "base/record.h"
 #include "boot/boot.h"
 #include "exec/exec.h"
 #include "meter/meter.h"
@@ -304,4 +305,10 @@ tutti_status tt_comm_explain(struct tt_comm *c, const struct tt_call *call,
 /* Rank 0's predicted time of such a call. Collective; nothing is kept. */
 tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps,
                              struct tutti_error *err);
+
+/* TUTTI_TRACE: is there one? Then notes of a trainer: `comm`, `peer` and `plan` are filled in; and
+ * what a trainer launches and plans, of which everything is taken. Any thread. */
+bool tt_comm_traced(const struct tt_comm *c);
+void tt_comm_trace_note(struct tt_comm *c, struct tt_record_event e);
+void tt_comm_trace_trainer(struct tt_comm *c, struct tt_record_trainer *t);
 #endif

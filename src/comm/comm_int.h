@@ -43,7 +43,6 @@ struct tt_world {
     _Atomic uint32_t parts;   /* that this rank has taken part in making (tt_comm_part) */
     _Atomic bool heard;       /* some call has returned the verdict: closing need not report it */
     struct tt_record *record; /* TUTTI_TRACE; NULL: nothing is noted */
-    struct tt_record *ended;  /* the same, once nothing is noted any more */
     char *trace_path;         /* where it is written; NULL: TUTTI_TOP alone */
     char *board_path;         /* the file of record->board */
     uint32_t change;          /* how many times members have changed before */
@@ -444,9 +443,14 @@ void tt_comm_dump_close(struct tt_comm *c);
 
 /* trace.c: TUTTI_TRACE. call and wait: only if there is a record; a collective or a wait that began
  * at start_ns ends now. end is collective, unless the communicator has failed. */
+struct tt_trace_call {
+    uint64_t start_ns;
+    uint32_t seq;
+    bool request; /* the caller has not waited all the time */
+};
 tutti_status tt_comm_trace_open(struct tt_comm *c, struct tutti_error *err);
 void tt_comm_trace_call(struct tt_comm *c, const struct tt_kept *k, const struct tt_op_desc *op,
-                        uint32_t seq, uint64_t start_ns);
+                        const struct tt_trace_call *call);
 void tt_comm_trace_wait(struct tt_comm *c, uint32_t seq, uint64_t start_ns);
 void tt_comm_trace_end(struct tt_comm *c);
 void tt_comm_trace_free(struct tt_world *w);

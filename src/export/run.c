@@ -1,22 +1,15 @@
-/* run.c - the reader of traces, and their lists for a page (run.h). */
-#include "export/run.h"
+/* run.c - the reader of traces (run.h): the document, its plans and events. */
+#include "export/run_int.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "export/column.h"
 #include "sched/sched.h"
 
-enum { EVENTS_MAX = 1 << 22, PAGE_EVENTS = 90000, RANKS_MAX = 1 << 16 };
+enum { EVENTS_MAX = 1 << 22, RANKS_MAX = 1 << 16 };
 
-struct reader {
-    struct tt_json_reader *json;
-    struct tt_run *run;
-    struct tutti_error *err;
-};
-
-/* An integer from 0 to max. */
-static tutti_status read_number(struct reader *x, const char *what, uint64_t max, uint64_t *ret)
+tutti_status tt_export_run_number(struct tt_run_reader *x, const char *what, uint64_t max,
+                                  uint64_t *ret)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(x->json, TT_JSON_INT, &t, x->err);
@@ -30,7 +23,7 @@ static tutti_status read_number(struct reader *x, const char *what, uint64_t max
 }
 
 /* A time in microseconds, as nanoseconds. */
-static tutti_status read_time(struct reader *x, const char *what, uint64_t *ret)
+static tutti_status read_time(struct tt_run_reader *x, const char *what, uint64_t *ret)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_next(x->json, &t, x->err);
@@ -43,8 +36,7 @@ static tutti_status read_time(struct reader *x, const char *what, uint64_t *ret)
     return TUTTI_OK;
 }
 
-/* The next key of an object (*ret_end: its end). */
-static tutti_status read_key(struct reader *x, char *key, size_t cap, bool *ret_end)
+tutti_status tt_export_run_key(struct tt_run_reader *x, char *key, size_t cap, bool *ret_end)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_next(x->json, &t, x->err);
@@ -57,7 +49,7 @@ static tutti_status read_key(struct reader *x, char *key, size_t cap, bool *ret_
 
 /* ---- plans ---- */
 
-static tutti_status read_word(struct reader *x, int (*find)(const char *), uint8_t *ret)
+tutti_status tt_export_run_word(struct tt_run_reader *x, int (*find)(const char *), uint8_t *ret)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(x->json, TT_JSON_STRING, &t, x->err);
@@ -68,7 +60,7 @@ static tutti_status read_word(struct reader *x, int (*find)(const char *), uint8
     return st;
 }
 
-static tutti_status read_text(struct reader *x, char *ret, size_t cap)
+tutti_status tt_export_run_text(struct tt_run_reader *x, char *ret, size_t cap)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(x->json, TT_JSON_STRING, &t, x->err);
@@ -80,42 +72,43 @@ static tutti_status read_text(struct reader *x, char *ret, size_t cap)
     return st;
 }
 
-static tutti_status read_plan_value(struct reader *x, const char *key, struct tt_record_plan *p)
+static tutti_status read_plan_value(struct tt_run_reader *x, const char *key,
+                                    struct tt_record_plan *p)
 {
     uint64_t n = 0;
     tutti_status st;
     if (tt_streq(key, "coll"))
-        return read_word(x, tt_sched_coll_find, &p->coll);
+        return tt_export_run_word(x, tt_sched_coll_find, &p->coll);
     if (tt_streq(key, "dtype"))
-        return read_word(x, tt_sched_dtype_find, &p->dtype);
+        return tt_export_run_word(x, tt_sched_dtype_find, &p->dtype);
     if (tt_streq(key, "op"))
-        return read_word(x, tt_sched_redop_read, &p->redop);
+        return tt_export_run_word(x, tt_sched_redop_read, &p->redop);
     if (tt_streq(key, "algo"))
-        return read_text(x, p->algo, sizeof p->algo);
+        return tt_export_run_text(x, p->algo, sizeof p->algo);
     if (tt_streq(key, "options"))
-        return read_text(x, p->options, sizeof p->options);
+        return tt_export_run_text(x, p->options, sizeof p->options);
     if (tt_streq(key, "count"))
-        return read_number(x, key, INT64_MAX, &p->count);
+        return tt_export_run_number(x, key, INT64_MAX, &p->count);
     if (tt_streq(key, "segments")) {
-        st = read_number(x, key, TT_MAX_SEGMENTS, &n);
+        st = tt_export_run_number(x, key, TT_MAX_SEGMENTS, &n);
         p->segments = (uint32_t)n;
         return st;
     }
     if (tt_streq(key, "root")) {
-        st = read_number(x, key, RANKS_MAX, &n);
+        st = tt_export_run_number(x, key, RANKS_MAX, &n);
         p->root = (uint32_t)n;
         return st;
     }
     return tt_json_skip(x->json, x->err);
 }
 
-static tutti_status read_plan(struct reader *x)
+static tutti_status read_plan(struct tt_run_reader *x)
 {
     struct tt_record_plan p = {0};
     char key[32];
     bool end;
     for (;;) {
-        tutti_status st = read_key(x, key, sizeof key, &end);
+        tutti_status st = tt_export_run_key(x, key, sizeof key, &end);
         if (!st && !end)
             st = read_plan_value(x, key, &p);
         if (st)
@@ -140,7 +133,7 @@ static int find_kind(const char *name)
 }
 
 /* The arguments of an event; -1 is a plan that is not known. */
-static tutti_status read_arguments(struct reader *x, struct tt_run_event *e)
+static tutti_status read_arguments(struct tt_run_reader *x, struct tt_run_event *e)
 {
     struct tt_json_token t;
     char key[32];
@@ -148,20 +141,22 @@ static tutti_status read_arguments(struct reader *x, struct tt_run_event *e)
     tutti_status st = tt_json_expect(x->json, TT_JSON_OBJECT, &t, x->err);
     while (!st) {
         uint64_t n = 0;
-        st = read_key(x, key, sizeof key, &end);
+        st = tt_export_run_key(x, key, sizeof key, &end);
         if (st || end)
             break;
         uint32_t *field = tt_streq(key, "peer")      ? &e->peer
                           : tt_streq(key, "comm")    ? &e->comm
                           : tt_streq(key, "seq")     ? &e->seq
                           : tt_streq(key, "message") ? &e->message
+                          : tt_streq(key, "launch")  ? &e->message
                           : tt_streq(key, "piece")   ? &e->piece
+                          : tt_streq(key, "request") ? &e->piece
                                                      : NULL;
         if (field) {
-            st = read_number(x, key, UINT32_MAX, &n);
+            st = tt_export_run_number(x, key, UINT32_MAX, &n);
             *field = (uint32_t)n;
         } else if (tt_streq(key, "bytes")) {
-            st = read_number(x, key, INT64_MAX, &e->bytes);
+            st = tt_export_run_number(x, key, INT64_MAX, &e->bytes);
         } else if (tt_streq(key, "plan")) {
             st = tt_json_expect(x->json, TT_JSON_INT, &t, x->err);
             e->plan = !st && t.i >= 0 && t.i < TT_RECORD_PLANS ? (uint8_t)t.i : TT_RECORD_NO_PLAN;
@@ -179,25 +174,25 @@ struct raw {
     int kind;
 };
 
-static tutti_status read_event_value(struct reader *x, const char *key, struct raw *r)
+static tutti_status read_event_value(struct tt_run_reader *x, const char *key, struct raw *r)
 {
     char text[32];
     uint64_t n = 0;
     tutti_status st;
     if (tt_streq(key, "ph")) {
-        st = read_text(x, text, sizeof text);
+        st = tt_export_run_text(x, text, sizeof text);
         r->phase = st ? 0 : text[0];
         return st;
     }
     if (tt_streq(key, "cat")) {
-        st = read_text(x, text, sizeof text);
+        st = tt_export_run_text(x, text, sizeof text);
         r->kind = st ? -1 : find_kind(text);
         return st;
     }
     if (tt_streq(key, "name"))
-        return read_text(x, r->name, sizeof r->name);
+        return tt_export_run_text(x, r->name, sizeof r->name);
     if (tt_streq(key, "pid")) {
-        st = read_number(x, key, RANKS_MAX, &n);
+        st = tt_export_run_number(x, key, RANKS_MAX, &n);
         r->e.rank = (uint32_t)n;
         return st;
     }
@@ -210,7 +205,7 @@ static tutti_status read_event_value(struct reader *x, const char *key, struct r
     return tt_json_skip(x->json, x->err);
 }
 
-static tutti_status keep_event(struct reader *x, struct raw *r)
+static tutti_status keep_event(struct tt_run_reader *x, struct raw *r)
 {
     struct tt_run *run = x->run;
     if (r->phase != 'X' || r->kind < 0)
@@ -221,7 +216,8 @@ static tutti_status keep_event(struct reader *x, struct raw *r)
                             r->e.peer, run->ranks);
     if (run->events.len >= EVENTS_MAX)
         return tt_json_fail(x->json, x->err, TUTTI_ERR_LIMIT, "more than %d events", EVENTS_MAX);
-    const int coll = r->kind == TT_RECORD_CALL ? tt_sched_coll_find(r->name) : 0;
+    const bool named = r->kind == TT_RECORD_CALL || r->kind == TT_RECORD_LAUNCH;
+    const int coll = named ? tt_sched_coll_find(r->name) : 0;
     if (coll < 0)
         return tt_json_fail(x->json, x->err, TUTTI_ERR_PARSE, "no collective is called '%.40s'",
                             r->name);
@@ -230,13 +226,13 @@ static tutti_status keep_event(struct reader *x, struct raw *r)
     return tt_vec_push(&run->events, &r->e, 1) ? TUTTI_OK : tt_fail_memory(x->err, "events");
 }
 
-static tutti_status read_event(struct reader *x)
+static tutti_status read_event(struct tt_run_reader *x)
 {
     struct raw r = {.kind = -1, .e = {.peer = UINT32_MAX, .plan = TT_RECORD_NO_PLAN}};
     char key[32];
     bool end = false;
     while (!end) {
-        tutti_status st = read_key(x, key, sizeof key, &end);
+        tutti_status st = tt_export_run_key(x, key, sizeof key, &end);
         if (!st && !end)
             st = read_event_value(x, key, &r);
         if (st)
@@ -247,8 +243,8 @@ static tutti_status read_event(struct reader *x)
 
 /* ---- the document ---- */
 
-/* An array of objects. */
-static tutti_status read_list(struct reader *x, tutti_status (*one)(struct reader *x))
+tutti_status tt_export_run_list(struct tt_run_reader *x,
+                                tutti_status (*one)(struct tt_run_reader *x))
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(x->json, TT_JSON_ARRAY, &t, x->err);
@@ -264,7 +260,7 @@ static tutti_status read_list(struct reader *x, tutti_status (*one)(struct reade
 }
 
 /* Only notes where it lies: a reader of topologies reads it. */
-static tutti_status read_topology(struct reader *x)
+static tutti_status read_topology(struct tt_run_reader *x)
 {
     x->run->topo_from = tt_json_bytes(x->json);
     tutti_status st = tt_json_skip(x->json, x->err);
@@ -272,43 +268,45 @@ static tutti_status read_topology(struct reader *x)
     return st;
 }
 
-static tutti_status read_top(struct reader *x, const char *key, bool *format)
+static tutti_status read_top(struct tt_run_reader *x, const char *key, bool *format)
 {
     uint64_t n = 0;
     char text[32];
     tutti_status st = TUTTI_OK;
     if (tt_streq(key, "format")) {
-        st = read_text(x, text, sizeof text);
+        st = tt_export_run_text(x, text, sizeof text);
         *format = !st && tt_streq(text, "tutti-trace");
         return st;
     }
     if (tt_streq(key, "ranks")) {
-        st = read_number(x, key, RANKS_MAX, &n);
+        st = tt_export_run_number(x, key, RANKS_MAX, &n);
         x->run->ranks = (uint32_t)n;
         return st;
     }
     if (tt_streq(key, "lost"))
-        return read_number(x, key, INT64_MAX, &x->run->lost);
+        return tt_export_run_number(x, key, INT64_MAX, &x->run->lost);
     if (tt_streq(key, "plans"))
-        return read_list(x, read_plan);
+        return tt_export_run_list(x, read_plan);
+    if (tt_streq(key, "trainers"))
+        return tt_export_run_list(x, tt_export_run_trainer);
     if (tt_streq(key, "topology"))
         return read_topology(x);
     if (tt_streq(key, "traceEvents"))
-        return *format ? read_list(x, read_event)
+        return *format ? tt_export_run_list(x, read_event)
                        : tt_json_fail(x->json, x->err, TUTTI_ERR_PARSE,
                                       "not a trace of Tutti: no \"format\": \"tutti-trace\" before "
                                       "the events");
     return tt_json_skip(x->json, x->err);
 }
 
-static tutti_status read_document(struct reader *x)
+static tutti_status read_document(struct tt_run_reader *x)
 {
     struct tt_json_token t;
     char key[32];
     bool end = false, format = false;
     tutti_status st = tt_json_expect(x->json, TT_JSON_OBJECT, &t, x->err);
     while (!st && !end) {
-        st = read_key(x, key, sizeof key, &end);
+        st = tt_export_run_key(x, key, sizeof key, &end);
         if (!st && !end)
             st = read_top(x, key, &format);
     }
@@ -321,8 +319,9 @@ tutti_status tt_export_run_read(FILE *in, const char *name, struct tt_run *ret,
                                 struct tutti_error *err)
 {
     struct tt_run run = {.events = {.elem = sizeof(struct tt_run_event)},
-                         .plans = {.elem = sizeof(struct tt_record_plan)}};
-    struct reader x = {.run = &run, .err = err};
+                         .plans = {.elem = sizeof(struct tt_record_plan)},
+                         .trainers = {.elem = sizeof(struct tt_record_trainer)}};
+    struct tt_run_reader x = {.run = &run, .err = err};
     tutti_status st = tt_json_open_file(in, name, &x.json, err);
     if (!st)
         st = read_document(&x);
@@ -336,46 +335,10 @@ tutti_status tt_export_run_read(FILE *in, const char *name, struct tt_run *ret,
 
 void tt_export_run_free(struct tt_run *r)
 {
+    for (size_t i = 0; i < r->trainers.len; i++)
+        tt_record_trainer_clear(tt_vec_at(&r->trainers, i));
     tt_vec_free(&r->events);
     tt_vec_free(&r->plans);
+    tt_vec_free(&r->trainers);
     *r = (struct tt_run){0};
-}
-
-tutti_status tt_export_run_write(const struct tt_run *r, struct tt_json_writer *w,
-                                 struct tutti_error *err)
-{
-    enum { KIND, RANK, START, LENGTH, BYTES, PEER, COMM, SEQ, MESSAGE, PIECE, PLAN, COLL, COLUMNS };
-    static const char *const key[COLUMNS] = {"kind", "rank", "start",   "length", "bytes", "peer",
-                                             "comm", "seq",  "message", "piece",  "plan",  "coll"};
-    struct tt_column c[COLUMNS] = {0};
-    const bool pieces = r->events.len <= PAGE_EVENTS;
-    bool ok = true;
-    for (size_t i = 0; i < r->events.len; i++) {
-        const struct tt_run_event *e = tt_vec_at(&r->events, i);
-        if (!pieces && (e->kind == TT_RECORD_SEND || e->kind == TT_RECORD_RECEIVE))
-            continue;
-        const int64_t value[COLUMNS] = {e->kind,
-                                        e->rank,
-                                        (int64_t)e->start_ns,
-                                        (int64_t)e->length_ns,
-                                        (int64_t)e->bytes,
-                                        e->peer == UINT32_MAX ? -1 : (int64_t)e->peer,
-                                        e->comm,
-                                        e->seq,
-                                        e->message,
-                                        e->piece,
-                                        e->plan == TT_RECORD_NO_PLAN ? -1 : e->plan,
-                                        e->coll};
-        for (int k = 0; k < COLUMNS; k++)
-            tt_export_column_add(&c[k], value[k]);
-    }
-    tt_json_object(w);
-    tt_json_key(w, "pieces");
-    tt_json_bool(w, pieces);
-    for (int k = 0; k < COLUMNS; k++) {
-        tt_json_key(w, key[k]);
-        ok = tt_export_column_write(&c[k], w) && ok;
-    }
-    tt_json_object_end(w);
-    return ok ? TUTTI_OK : tt_fail_memory(err, "events");
 }

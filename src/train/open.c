@@ -245,7 +245,8 @@ static tutti_status make_policy(struct tt_trainer *t, struct tutti_error *err)
         struct tt_policy_costs c = {.cost = tt_train_cost, .ctx = costs, .ranks = t->ranks};
         st = tt_policy_make(&t->options.policy, x, t->ntensors, &c, &t->policy, err);
         if (!st)
-            st = tt_policy_time(t->policy, x, &c, &t->times, NULL, NULL, err);
+            st = tt_policy_time(t->policy, x, &c, &t->times,
+                                tt_comm_traced(t->comm) ? &t->spans : NULL, &t->nspans, err);
     }
     if (st && tt_comm_verdict(t->comm)) /* the communicator failed: its reason explains more */
         st = tt_fail(err, tt_comm_verdict(t->comm), "%s", tt_comm_last_error(t->comm)->text);
@@ -288,6 +289,8 @@ tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err)
         st = tt_train_launches(t, err);
     /* No step has begun: the thread must find nothing to start. */
     atomic_store(&t->head, t->nlaunches);
+    if (!st)
+        tt_train_trace_freeze(t);
     if (!st)
         st = tt_train_thread_start(t, err);
     return st ? tt_train_fail(t, err) : TUTTI_OK;
@@ -365,6 +368,7 @@ void tt_train_close(struct tt_trainer *t)
     free(t->tensors);
     free(t->groups);
     free(t->next_groups);
+    free(t->spans);
     if (t->locks_made) {
         pthread_mutex_destroy(&t->lock);
         pthread_mutex_destroy(&t->begin_lock);

@@ -39,6 +39,7 @@ static void step_reset(struct tt_trainer *t)
 {
     drop_averages(t);
     t->steps++;
+    tt_train_trace_begin(t);
     t->clip = 1;
     t->scale = t->next_scale;
     take_groups(t);
@@ -254,6 +255,7 @@ static tutti_status end_backward(struct tt_trainer *t)
                               "tensor %s was not ready in step %llu: it got no gradient "
                               "(allow_unused, in Python find_unused_parameters, permits that)",
                               t->tensors[missing].v.name, (unsigned long long)t->steps);
+    tt_train_trace_gradients(t);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         step_complete(t, i);
         atomic_store(&t->tensors[i].touched, false);
@@ -309,7 +311,11 @@ tutti_status tt_train_step(struct tt_trainer *t)
         atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
     }
     t->averaged = false;
-    return !st && t->policy->wait_at_step ? tt_train_settle_all(t) : st;
+    if (!st && t->policy->wait_at_step)
+        st = tt_train_settle_all(t);
+    if (!st)
+        tt_train_trace_step(t);
+    return st;
 }
 
 tutti_status tt_train_wait(struct tt_trainer *t, uint32_t i)

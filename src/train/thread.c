@@ -103,6 +103,7 @@ static void thread_finish(struct tt_trainer *t, uint32_t k)
     struct tt_launch *x = &t->launches[k];
     assert(!atomic_load(&x->done) && k < atomic_load(&t->head));
     atomic_store_explicit(&x->end_ns, tt_now_ns(), memory_order_relaxed);
+    tt_train_trace_launch(t, k);
     if (x->gate)
         read_gate(t);
     else if (x->l.coll == TUTTI_REDUCE_SCATTER && tt_train_sharded(t) && t->gate == TT_NO_LAUNCH)
@@ -278,6 +279,7 @@ tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
     if (atomic_load(&t->failed))
         st = t->error.status;
     pthread_mutex_unlock(&t->lock);
+    tt_train_trace_wait(t, launch, since);
     /* The launch never started: this rank never handed over what it needs. */
     return st == TUTTI_ERR_TIMEOUT
                ? tt_train_blame(t, "launch %u has not begun within the deadline", launch)

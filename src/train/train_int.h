@@ -95,6 +95,11 @@ struct tt_trainer {
     double scale, next_scale;
 
     uint64_t steps;       /* begun */
+    /* TUTTI_TRACE: when the last step ended; when the first gradient of this one was ready; the
+     * policy's timeline, until freeze has handed it over */
+    uint64_t step_ns, first_ns;
+    struct tt_policy_span *spans;
+    size_t nspans;
     bool averaged;        /* the last step's gradients were asked for before its updates */
     _Atomic bool active;  /* the first gradient of a step was ready, step() not called yet */
     _Atomic bool stepped; /* step() was called for the launches under way */
@@ -208,6 +213,14 @@ tutti_status tt_train_settle_all(struct tt_trainer *t);
 tutti_status tt_train_begin(struct tt_trainer *t); /* a new step; does nothing within one */
 /* tensor i is complete: its launches miss one tensor less */
 void tt_train_count(struct tt_trainer *t, uint32_t i);
+
+/* trace.c: TUTTI_TRACE; all do nothing without one. */
+void tt_train_trace_freeze(struct tt_trainer *t);
+void tt_train_trace_begin(struct tt_trainer *t);
+void tt_train_trace_gradients(struct tt_trainer *t);
+void tt_train_trace_step(struct tt_trainer *t);
+void tt_train_trace_launch(struct tt_trainer *t, uint32_t k); /* it is done */
+void tt_train_trace_wait(struct tt_trainer *t, uint32_t k, uint64_t since_ns);
 
 /* fail.c: the first error stays. blame: the fault of this rank; an abort tells all others. */
 tutti_status tt_train_fail(struct tt_trainer *t, const struct tutti_error *err);

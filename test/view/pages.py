@@ -18,6 +18,7 @@ import xml.dom.minidom
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402
+import events as trace_events  # noqa: E402
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>"
 LIMIT = 1500000
@@ -198,6 +199,7 @@ def check_traces():
     check("trace: not before it was sent", all(pieces["receive"][k] >= t for k, t in pieces["send"].items()))
     calls = [e for e in events if e["cat"] == "call"]
     check("trace: every rank has the same calls", len({tuple(e["args"]["seq"] for e in calls if e["pid"] == r) for r in range(3)}) == 1)
+    check("trace: by the rules of the format", not trace_events.wrong(text), trace_events.wrong(text))
     path, page = view("run", trace)
     check_file("run", page)
     check("run: three ranks, plans simulated", document(page)["ranks"] == 3 and any("time_us" in p for p in document(page)["plans"]))
@@ -212,12 +214,14 @@ def check_traces():
 
 
 def check_blame(trace):
-    """The headline of a run names what most of the waiting was for: a rank that entered late, or messages."""
+    """The headline of a run names what most of the time in calls went to: ranks that entered late, messages, or work. A call of 1,000 us, in
+    which rank 2 enters late and the others are idle; rank 2 is named only where waiting for it explains a tenth."""
     with open(trace, encoding="utf-8") as f:
         run = json.load(f)
     call = next(e for e in run["traceEvents"] if e.get("cat") == "call" and e["args"]["plan"] >= 0)
-    for idle, want in ((80.0, "Rank 2 was late"), (800.0, "Ranks waited for messages")):
-        run["traceEvents"] = [dict(call, pid=r, ts=100.0 * (r == 2), dur=1000.0 - 100.0 * (r == 2)) for r in range(3)]
+    for late, idle, want, named in ((600.0, 595.0, "waited for ranks to enter (50 %): rank 2", True), (100.0, 800.0, "waited for messages (49 %)", False),
+                                    (200.0, 800.0, "waited for messages (43 %)", True), (100.0, 80.0, "worked (93 %)", False)):
+        run["traceEvents"] = [dict(call, pid=r, ts=late * (r == 2), dur=1000.0 - late * (r == 2)) for r in range(3)]
         run["traceEvents"] += [{"ph": "X", "cat": "idle", "name": "idle", "pid": r, "tid": 4, "ts": 5.0, "dur": idle, "args": {"comm": 0, "seq": 0, "peer": 2}}
                                for r in range(2)]
         path = os.path.join(folder, "blame.json")
@@ -227,7 +231,65 @@ def check_blame(trace):
         with browser.Page("file://" + page) as p:
             p.wait("window.tutti !== undefined")
             said = p.run("document.querySelector('#verdict').textContent")
-            check("browser: the headline, idle %g us of 1000" % idle, want in said, said)
+            check("browser: the headline, late %g, idle %g us of 1000" % (late, idle), want in said and named == ("rank 2 entered last" in said), said)
+            sums = p.run("tutti.rows.map(r => [r.late + r.idle + r.work - r.inside, r.inside + r.outside - 1000])")
+            check("browser: the parts of a rank's time add up", all(abs(a) < 1 and abs(b) < 1 for a, b in sums), sums)
+
+
+def check_event_reader():
+    """The reader of the format finds what is wrong."""
+    event = {"ph": "X", "name": "a", "cat": "c", "pid": 0, "tid": 1, "ts": 0, "dur": 2.5, "args": {}}
+    names = [{"ph": "M", "pid": 0, "name": "process_name", "args": {"name": "p"}}, {"ph": "M", "pid": 0, "tid": 1, "name": "thread_name", "args": {"name": "t"}}]
+
+    def found(*more, names=names):
+        return trace_events.wrong(json.dumps({"traceEvents": [*names, event, *more]}))
+
+    inside, beside, across = dict(event, ts=1, dur=1), dict(event, ts=2.5), dict(event, ts=1, dur=5)
+    check("events: beside and inside are right", not found(inside) and not found(beside), found(inside) + found(beside))
+    for what, seen in (("overlap", found(across)), ("time", found(dict(event, ts=-1))), ("phase", found(dict(event, ph="Q"))), ("no dur", found({k: v for k, v in event.items() if k != "dur"})),
+                       ("no name", found(names=names[:1])), ("cut", trace_events.wrong('{"traceEvents": ['))):
+        check("events: the reader finds %s" % what, seen, seen)
+
+
+def check_steps():
+    """A trainer's run: steps of every rank, in which launches lie and which waits shorten, and the plan."""
+    trace = os.path.join(folder, "steps.json")
+    done = subprocess.run([TUTTI, "run", "-n", "2", "--trace", trace, "--", TUTTI, "replay", "--model", "alexnet", "--batch", "1", "--policy", "dear", "--steps", "3"],
+                          capture_output=True, text=True)
+    check("a traced training", done.returncode == 0 and os.path.exists(trace), done.stderr)
+    with open(trace, encoding="utf-8") as f:
+        text = f.read()
+    check("steps: by the rules of the format", not trace_events.wrong(text), trace_events.wrong(text))
+    data = json.loads(text)
+    trainer, mine = data["trainers"][0], [e for e in data["traceEvents"] if e["ph"] == "X" and e["args"].get("comm") == data["trainers"][0]["comm"]]
+    of = {(k, r): [e for e in mine if e["cat"] == k and e["pid"] == r] for k in ("step", "gradients", "launch", "exposed") for r in (0, 1)}
+    numbers = [e["args"]["seq"] for e in of["step", 0]]
+    check("steps: the same on both ranks", len(numbers) >= 3 and numbers == [e["args"]["seq"] for e in of["step", 1]], numbers)
+    ends = [[(e["ts"], e["ts"] + e["dur"]) for e in of["step", r]] for r in (0, 1)]
+    check("steps: each begins where the last one ended", all(abs(a[1] - b[0]) < 0.01 for x in ends for a, b in zip(x, x[1:])))
+    want = {(s, k) for s in numbers for k in range(len(trainer["launches"]))}
+    check("steps: every launch of every step", all({(e["args"]["seq"], e["args"]["launch"]) for e in of["launch", r]} == want for r in (0, 1)))
+    check("steps: launches as described", all(e["name"] == trainer["launches"][e["args"]["launch"]]["coll"] and e["args"]["bytes"] == trainer["launches"][e["args"]["launch"]]["bytes"]
+                                            for r in (0, 1) for e in of["launch", r]))
+    launch = {(e["pid"], e["args"]["seq"], e["args"]["launch"]): e["ts"] + e["dur"] for r in (0, 1) for e in of["launch", r]}
+    check("steps: a wait ends with its launch", of["exposed", 0] and all(e["ts"] + e["dur"] >= launch[e["pid"], e["args"]["seq"], e["args"]["launch"]] - 0.01
+                                                                        for r in (0, 1) for e in of["exposed", r]))
+    spans = trainer["spans"]
+    check("steps: the plan has its time", max(s["end_ps"] for s in spans) == trainer["iteration_ps"] and
+          sum(s["end_ps"] - s["start_ps"] for s in spans if s["kind"] == "backward") == trainer["backward_ps"], trainer["iteration_ps"])
+    path, page = view("steps", trace)
+    check_file("steps", page)
+    broken = os.path.join(folder, "broken.json")
+    for what, bad in (("span", text.replace('"start_ps":', '"start_ps": 99999999999999999, "was":', 1)), ("coll", re.sub(r'("launches": *\[\s*\{"coll": *)"[a-z-]+"', r'\1"scatter-reduce"', text, count=1)),
+                      ("name", text.replace('"policy": "dear"', '"policy": "%s"' % ("d" * 999), 1))):
+        with open(broken, "w", encoding="utf-8") as f:
+            f.write(bad)
+        done = tool("view", broken, "-o", os.devnull, status=2)
+        check("trainer, damaged (%s): an error with its position" % what, bad != text and re.search(r"broken.json:\d+:\d+: ", done.stderr), done.stderr)
+    with open(broken, "w", encoding="utf-8") as f:
+        f.write(text.replace('"policy": "dear"', '"policy": "<img onerror=hit>"').replace('"first": "', '"first": "<b>'))
+    view("evil-steps", broken)
+    return path, os.path.join(folder, "evil-steps.html")
 
 
 class Cells(html.parser.HTMLParser):
@@ -328,6 +390,28 @@ def check_run_page(path):
         check("browser: no errors on the run's page", not p.errors, p.errors)
 
 
+def check_steps_page(path, hostile):
+    with browser.Page("file://" + path) as p:
+        p.wait("window.tutti !== undefined")
+        n = p.run("tutti.trainers[0].steps.length")
+        check("browser: the steps are there", n >= 3, n)
+        adds = "tutti.trainers[0].steps.every(s => s.by.every(x => x.exposed_us >= 0 && x.hidden_us >= 0 && x.busy_us <= x.whole_us + 1 && Math.abs(x.compute_us + x.exposed_us - x.whole_us) < 1))"
+        check("browser: compute and waiting are the step", p.run(adds))
+        period = "(t => { const s = Steps.planned(t), sum = k => s.filter(x => x.kind === k).reduce((v, x) => v + x.end - x.start, 0);" \
+                 " return [sum('forward') - t.forward_us, sum('backward') - t.backward_us, Math.max(...s.map(x => x.end)) - t.iteration_us]; })(tutti.trainers[0])"
+        check("browser: the planned step, cut at step(), is whole", all(abs(x) < 1e-3 for x in p.run(period)), p.run(period))
+        check("browser: the headline is about steps", "A training step (dear) takes" in p.run("document.getElementById('verdict').textContent"))
+        p.run("s = document.getElementById('step'); s.value = '1'; s.dispatchEvent(new Event('change'))")
+        check("browser: a step is selected", p.run("tutti.steps.state.step === tutti.trainers[0].steps[1]"))
+        check("browser: a row for each rank, and the plan", p.run("document.querySelectorAll('[aria-label=\"Training steps\"] tbody tr').length") == 3)
+        check("browser: no table of steps is cut off", not p.run(CUT), p.run(CUT))
+        check("browser: no errors on the page of steps", not p.errors, p.errors)
+    with browser.Page("file://" + hostile) as p:
+        p.wait("window.tutti !== undefined")
+        check("browser: names of trainers stay text", p.run("document.querySelectorAll('img, b[onclick]').length === 0") and not p.errors
+              and "<img onerror=hit>" in p.run("document.getElementById('verdict').textContent"), p.errors)
+
+
 def check_browser(hostile):
     words = ["--topo", "torus:4x4", "--algo", "multitree,ring", "--size", "16M"]
     path, _ = view("torus", *words)
@@ -399,12 +483,15 @@ TUTTI = os.path.abspath(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
     check_files()
     evil = check_hostile()
+    check_event_reader()
     run = check_traces()
+    steps = check_steps()
     reports = check_reports()
     if browser.find():
         check_browser(evil)
         check_run_page(run)
         check_blame(os.path.join(folder, "run.json"))
+        check_steps_page(*steps)
         check_report_pages(reports)
     else:
         print("skipped: no browser (Debian: apt install chromium); the pages were not opened")

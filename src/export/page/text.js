@@ -49,3 +49,15 @@ function make(tag, attributes, ...children) {
   e.append(...children);
   return e;
 }
+
+/* Makes a canvas as wide as its place and so many pixels high; its context, empty, and its width. */
+function fitCanvas(canvas, height) {
+  const ratio = window.devicePixelRatio || 1, width = Math.max(300, canvas.getBoundingClientRect().width), c = canvas.getContext("2d");
+  canvas.style.height = height + "px";
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  c.font = "12px system-ui, sans-serif";
+  c.textBaseline = "middle";
+  return {c, width};
+}
