@@ -9,9 +9,9 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
-	check-exit coverage docs pictures lint fuzz faults bench bench-beside bench-builds bench-flood \
+	check-exit coverage docs pictures screenshots lint fuzz faults bench bench-beside bench-builds bench-flood \
 	bench-forest bench-networks bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch \
-	bench-torch-latency bench-uneven soak soak-elastic \
+	bench-torch-latency bench-tracing bench-frames bench-uneven soak soak-elastic \
 	install clean uninstall
 
 all: build
@@ -29,7 +29,7 @@ help:
 	@echo "make check       all tests; PART=static|plain|asan|tsan|fuzz: that part alone"
 	@echo "make demo        plans, proves, explains and runs an all-reduce; writes a picture"
 	@echo "make docs        the site in build-docs/, links checked"
-	@echo "make pictures    the pictures of README and docs from docs/data"
+	@echo "make pictures    the pictures of README and docs from docs/data; make screenshots: of pages"
 	@echo "make coverage    line coverage of the tests of make test, module by module"
 	@echo "make lint        layout, static analysis, may-use table, sizes, documents"
 	@echo "make install     PREFIX=/usr/local; make uninstall removes it again"
@@ -73,6 +73,10 @@ docs: build
 # The pictures of README.md and docs/, from the tool's own plans and the measured files in docs/data.
 pictures: build
 	@tools/draw all $(BUILD)/tutti
+
+# The pictures of pages, in Chromium; some are of runs on emulated hosts (root).
+screenshots: build
+	@tools/screenshots $(BUILD)/tutti
 
 TORCH ?= # names of tests
 check-torch: build
@@ -171,6 +175,12 @@ bench-scale:
 
 bench-seal: build
 	@bench/seal $(BUILD) $(SEAL)
+
+bench-tracing: build
+	@bench/tracing $(BUILD)
+
+bench-frames: build
+	@bench/frames $(BUILD)
 
 bench-torch: build
 	@TUTTI_PYTHON=$(PYTHON) bench/torch_shm $(BUILD) $(TORCH_SHM)

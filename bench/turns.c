@@ -16,7 +16,8 @@
  * The second form prints how many microseconds RANKS processes need that copy BYTES bytes each at
  * the same time. MEM is malloc or tutti, with +fresh if the input is written anew before each call;
  * ALGO and TOPO may be "-"; CACHE is a folder in which each build keeps what it measured. Ranks are
- * processes of this program; with TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and TUTTI_RENDEZVOUS set
+ * processes of this program; with BENCH_TRACE the second communicator has TUTTI_TRACE of that value
+ * (bench/tracing); with TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK and TUTTI_RENDEZVOUS set
  * it is one of them itself. Rank 0 prints one JSON object per size. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -96,6 +97,9 @@ static void open_build(struct run *r, int which)
     snprintf(rendezvous, sizeof rendezvous, "%s:%d", r->host, r->port + which);
     mkdir(cache, 0700);
     setenv("XDG_CACHE_HOME", cache, 1);
+    const char *trace = getenv("BENCH_TRACE");
+    if (which == 1 && trace)
+        setenv("TUTTI_TRACE", trace, 1);
     struct tutti_comm_options o = {.size = sizeof o,
                                    .given = true,
                                    .rank = r->rank,

@@ -1,7 +1,7 @@
 """schedule.py - a plan as a picture: ranks are rows, steps are columns, messages are arrows.
 
 Beside the arrows stands what every rank holds: one cell for each chunk, filled by the share of the
-ranks' contributions in it, green when all of them are. The contributions are followed by carrying out
+ranks' contributions in it, blue when all of them are. The contributions are followed by carrying out
 the plan on sets (lockstep: messages read the state at the start of their step), so that the picture
 shows what the plan does, not what its algorithm is said to do."""
 
@@ -137,7 +137,7 @@ def draw_cells(page, x, y, shares, width):
             y - 7,
             (j - i) * w,
             14,
-            "c2 cell" if full else "c1 cell",
+            "c0 cell" if full else "c1 cell",
             fill_opacity="%.2f" % (1 if full else 0.05 + shares[i] * 0.7),
         )
         i = j
@@ -161,7 +161,7 @@ def draw_step(page, messages, chunks, x0, x1):
     )
     for m in messages:
         y0, y1 = TOP + ROW * m.src, TOP + ROW * m.dst
-        page.arrow(x0, y0, x1, y1, 2 if m.finished else 1)
+        page.arrow(x0, y0, x1, y1, 0 if m.finished else 1)
     for m in messages:
         words = names(m.chunks)
         if alone and chunks > 1 and len(words) <= 5:
@@ -210,11 +210,11 @@ def draw(plan):
 def legend(page, y, story):
     page.arrow(16, y, 42, y, 1)
     page.label(48, y + 4, "partial sum" if story.everybody else "in part", "soft", 11)
-    page.arrow(124, y, 150, y, 2)
+    page.arrow(124, y, 150, y, 0)
     page.label(156, y + 4, "finished chunk", "soft", 11)
     page.rect(254, y - 6, 12, 12, "c1 cell", fill_opacity="0.4")
     page.label(272, y + 4, "chunk with some ranks' parts", "soft", 11)
-    page.rect(446, y - 6, 12, 12, "c2 cell")
+    page.rect(446, y - 6, 12, 12, "c0 cell")
     page.label(464, y + 4, "with all parts", "soft", 11)
 
 

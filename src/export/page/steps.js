@@ -23,11 +23,27 @@ const Steps = (() => {
     return sum;
   }
 
-  /* Events of one kind of a trainer, by rank, sorted by start. */
+  /* Events of one kind of a trainer, by rank, sorted by start; `longest` of them. */
   function byRank(events, ranks, comm, kind) {
     const out = Array.from({length: ranks}, () => []);
     for (const e of events) if (e.kind === kind && e.comm === comm) out[e.rank].push(e);
-    out.forEach(list => list.sort((a, b) => a.start - b.start));
+    for (const list of out) {
+      list.sort((a, b) => a.start - b.start);
+      list.longest = list.reduce((x, e) => Math.max(x, e.end - e.start), 0);
+    }
+    return out;
+  }
+
+  /* Those of such a list that lie in a time, or reach into it. */
+  function within(list, from, to) {
+    const out = [];
+    let low = 0, high = list.length;
+    while (low < high) { /* the first that begins late enough to reach `from` */
+      const mid = (low + high) >> 1;
+      if (list[mid].start < from - list.longest) low = mid + 1;
+      else high = mid;
+    }
+    for (; low < list.length && list[low].start < to; low++) if (list[low].end > from) out.push(list[low]);
     return out;
   }
 
@@ -44,8 +60,7 @@ const Steps = (() => {
 
   /* One step of one rank. */
   function measure(step, waits, launches, first, last) {
-    const {start, end, rank} = step, near = list => list.filter(e => e.end > start && e.start < end);
-    const mine = near(launches), shown = near(waits), pairs = list => clip(list.map(e => [e.start, e.end]), start, end);
+    const {start, end, rank} = step, mine = within(launches, start, end), shown = within(waits, start, end), pairs = list => clip(list.map(e => [e.start, e.end]), start, end);
     const exposed = join(pairs(shown)), busy = join(pairs(mine)), late = new Map();
     for (const e of shown) { /* until the last rank has started what is waited for */
       const x = last.get(e.seq + " " + e.message);
