@@ -192,9 +192,10 @@ soak:
 	@tools/setup build test mpi programs
 	@tools/soak
 
-soak-elastic: build # CHANGES changes of members at random moments (300)
-	@cmake -S . -B build-check >/dev/null && cmake --build build-check -j$$(nproc) --target elastic
-	@python3 test/run/elastic.py build-check/test/elastic soak --changes $(or $(CHANGES),300) --seed $(or $(SEED),1)
+soak-elastic: build # CHANGES changes of members at random moments (300); of a trainer with POLICY
+	@cmake -S . -B build-check >/dev/null && cmake --build build-check -j$$(nproc) --target elastic elastic_train
+	@ELASTIC_POLICY=$(POLICY) python3 test/run/elastic.py build-check/test/elastic$(if $(POLICY),_train) soak \
+	  --changes $(or $(CHANGES),300) --seed $(or $(SEED),1)
 
 install: build
 	@tools/install $(BUILD) $(PREFIX)

@@ -582,6 +582,15 @@ struct tutti_trainer_options {
     bool keep_grads;   /* gradients are not zeroed after the update (the caller overwrites them) */
     bool no_broadcast; /* parameters are equal already: freeze does not broadcast rank 0's */
     uint32_t window;   /* collectives under way at the same time [2] */
+    /* a step is applied by all ranks or by none, and the trainer can go on with other ranks
+     * (tutti_trainer_rebind); needs an optimizer, and not dear-sharded */
+    bool elastic;
+    /* elastic: the caller's own bytes for newcomers (where it is in the data, random numbers). save
+     * is called on one member: it returns how many bytes it has, and writes them unless data is
+     * NULL. load is called on each newcomer, in its freeze. [none] */
+    size_t (*save)(void *ctx, void *data, size_t capacity);
+    void (*load)(void *ctx, const void *data, size_t bytes);
+    void *ctx;
 };
 
 /* One tensor of the model. Zero-initialise and set `size`. */
@@ -651,6 +660,40 @@ tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group
 /* Collective. Compares tensors and options of all ranks (TUTTI_ERR_DIFFERS with the first
  * difference), makes buckets, and broadcasts rank 0's parameters. */
 tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_error *err);
+/* Elastic trainers: goes on with the ranks of comm, which tutti_comm_shrink or tutti_comm_admit
+ * returned. Collective: members call this, newcomers open a trainer on comm and freeze it. The old
+ * communicator can then be closed.
+ *
+ *     tutti_trainer_step(t) returned TUTTI_ERR_PEER       (or any other call on t, or on its comm)
+ *     tutti_comm_shrink(comm, &next, &err)
+ *     tutti_trainer_rebind(t, next, &err)                 fails when a rank dies: shrink next, again
+ *     tutti_comm_close(comm), comm = next
+ *     tutti_trainer_step(t)                               the call that failed is made again
+ *
+ * Calls that failed had no effect, except that a step() may have ended the step; making it again is
+ * right in any case. A step that some rank has done is done on all ranks: those that have not get
+ * parameters and state from those that have. A step that no rank has done is repeated with the
+ * gradients that every rank still has, averaged over the ranks of comm; parameters and state that it
+ * had changed are what they were before it. Newcomers get parameters, the optimizer's state, the
+ * number of steps, the values of the groups and the caller's bytes (`save`) in freeze, in pieces
+ * from all members.
+ *
+ * In an elastic trainer a gradient belongs to the trainer until all tensors of the step were waited
+ * for, and is zeroed then; tutti_trainer_average is refused; buckets stay as they were planned for
+ * the first ranks. After every step the fingerprints of all ranks' parameters are compared:
+ * TUTTI_ERR_DIFFERS names a rank that has other bits. That error, and errors of this rank's own
+ * (TUTTI_ERR_ARG), are final. */
+tutti_status tutti_trainer_rebind(struct tutti_trainer *trainer, struct tutti_comm *comm,
+                                  struct tutti_error *err);
+/* How many steps were ended by step() on this rank, or before it came. */
+uint64_t tutti_trainer_steps(struct tutti_trainer *trainer);
+/* Elastic trainers: how many steps were done when the trainer was frozen or last rebound; the same
+ * on all ranks. Right after that step no rank may call tutti_comm_admit again: others may have
+ * called it before the change. */
+uint64_t tutti_trainer_bound(const struct tutti_trainer *trainer);
+/* Elastic trainers: of the parameters after each step so far, the same on all ranks; 0 for others.
+ * Flushes. */
+uint64_t tutti_trainer_fingerprint(struct tutti_trainer *trainer);
 /* The gradient and the parameter of a tensor; NULL before freeze, or when there is none. A
  * gradient belongs to the trainer from grad_ready until its tensor is waited for (or step,
  * flush); with dear-sharded so does the parameter. With dear-sharded a tensor's own `param` is a

@@ -65,7 +65,11 @@ static tutti_status trainer_translate(const struct tutti_trainer_options *o,
                                      .allow_unused = o->allow_unused,
                                      .keep_grads = o->keep_grads,
                                      .no_broadcast = o->no_broadcast,
-                                     .window = o->window};
+                                     .window = o->window,
+                                     .elastic = o->elastic,
+                                     .save = o->save,
+                                     .load = o->load,
+                                     .ctx = o->ctx};
     return o->algo ? find_algo(o->algo, &ret->policy.algo, err) : TUTTI_OK;
 }
 
@@ -190,6 +194,29 @@ tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_er
 {
     struct tt_trainer *t = trainer_find(trainer, __func__, err);
     return t ? tt_train_freeze(t, err) : TUTTI_ERR_ARG;
+}
+
+tutti_status tutti_trainer_rebind(struct tutti_trainer *trainer, struct tutti_comm *comm,
+                                  struct tutti_error *err)
+{
+    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    struct tt_comm *c = t ? api_find(COMM, comm, err) : NULL;
+    return c ? tt_train_rebind(t, c, err) : TUTTI_ERR_ARG;
+}
+
+uint64_t tutti_trainer_steps(struct tutti_trainer *trainer)
+{
+    return tt_train_steps(must_see(trainer, __func__));
+}
+
+uint64_t tutti_trainer_bound(const struct tutti_trainer *trainer)
+{
+    return tt_train_bound(must_see(trainer, __func__));
+}
+
+uint64_t tutti_trainer_fingerprint(struct tutti_trainer *trainer)
+{
+    return tt_train_fingerprint(must_see(trainer, __func__));
 }
 
 void *tutti_trainer_grad(struct tutti_trainer *trainer, size_t index)

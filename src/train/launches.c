@@ -6,7 +6,11 @@
  * for the norm and one per tensor. It starts when everything before it is complete, and no update
  * happens before the gate is complete.
  *
- *     reduce-scatter 2, 1, 0 | gate | all-gather 0, 1, 2      (dear-sharded with clipping) */
+ *     reduce-scatter 2, 1, 0 | gate | all-gather 0, 1, 2      (dear-sharded with clipping)
+ *
+ * Elastic trainers begin with the check: every rank's fingerprint of the parameters before this
+ * step, compared before anything else of the step is communicated. It starts with the first
+ * gradient, so that it is usually over when a bucket is full. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -26,29 +30,43 @@ static uint32_t gate_place(const struct tt_policy *p)
     return at;
 }
 
-/* The policy's launches with the gate among them. Indices at and behind the gate move by one. */
+/* Adds a launch that is none of the policy's; its index. */
+static uint32_t add_own(struct tt_trainer *t, uint32_t n, tutti_coll coll, bool check)
+{
+    t->launches[n] = (struct tt_launch){
+        .gate = !check, .check = check, .l = {.coll = coll, .needs_launch = TT_NO_LAUNCH}};
+    return n;
+}
+
+/* The policy's launches behind the check and with the gate among them: indices move by one for
+ * each of these that comes before. */
 static void launches_list(struct tt_trainer *t)
 {
     const struct tt_policy *p = t->policy;
     uint32_t n = 0, gate = wants_gate(t) ? gate_place(p) : TT_NO_LAUNCH;
-    t->gate = gate;
+    if (t->options.elastic) {
+        t->check = add_own(t, n++, TUTTI_ALL_GATHER, true);
+        t->launches[t->check].needs = 1; /* the first gradient that is handed over */
+    }
+    uint32_t first = n;
     for (uint32_t k = 0; k <= p->nlaunches; k++) {
-        if (k == gate)
-            t->launches[n++] = (struct tt_launch){
-                .gate = true, .l = {.coll = TUTTI_ALLREDUCE, .needs_launch = TT_NO_LAUNCH}};
+        if (k == gate) {
+            t->gate = add_own(t, n, TUTTI_ALLREDUCE, false);
+            n++;
+        }
         if (k == p->nlaunches)
             break;
         struct tt_launch *x = &t->launches[n];
         x->l = p->launches[k];
-        if (x->l.needs_launch != TT_NO_LAUNCH && x->l.needs_launch >= gate)
-            x->l.needs_launch++;
-        assert(gate == TT_NO_LAUNCH || x->l.needs_launch == TT_NO_LAUNCH || n > gate);
+        if (x->l.needs_launch != TT_NO_LAUNCH)
+            x->l.needs_launch += first + (x->l.needs_launch >= gate);
+        assert(gate == TT_NO_LAUNCH || x->l.needs_launch == TT_NO_LAUNCH || n > t->gate);
         x->needs = x->l.coll == TUTTI_ALL_GATHER ? 0 : x->l.needs_last - x->l.needs_first + 1;
         if (x->l.coll != TUTTI_ALL_GATHER)
             t->buckets[x->l.bucket].reduce = n;
         t->buckets[x->l.bucket].last = n++;
     }
-    assert(n == p->nlaunches + (gate != TT_NO_LAUNCH));
+    assert(n == first + p->nlaunches + (gate != TT_NO_LAUNCH));
     t->nlaunches = n;
 }
 
@@ -57,7 +75,8 @@ static void launches_list(struct tt_trainer *t)
 static tutti_status invert(struct tt_trainer *t, struct tutti_error *err)
 {
     size_t all = 0;
-    for (uint32_t k = 0; k < t->nlaunches; k++)
+    uint32_t first = t->check == TT_NO_LAUNCH ? 0 : t->check + 1;
+    for (uint32_t k = first; k < t->nlaunches; k++)
         for (uint32_t i = 0; i < t->launches[k].needs; i++, all++)
             t->tensors[t->launches[k].l.needs_first + i].nusers++;
     t->users = tt_alloc(all ? all : 1, sizeof *t->users);
@@ -68,7 +87,7 @@ static tutti_status invert(struct tt_trainer *t, struct tutti_error *err)
         at += t->tensors[i].nusers;
         t->tensors[i].nusers = 0;
     }
-    for (uint32_t k = 0; k < t->nlaunches; k++)
+    for (uint32_t k = first; k < t->nlaunches; k++)
         for (uint32_t i = 0; i < t->launches[k].needs; i++) {
             struct tt_tensor *x = &t->tensors[t->launches[k].l.needs_first + i];
             t->users[x->first_user + x->nusers++] = k;
@@ -76,10 +95,17 @@ static tutti_status invert(struct tt_trainer *t, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* In place: a bucket's send and receive memory are the same. Shards gather parameters; other
- * all-gathers (dear) gather averaged gradients. */
+/* In place, unless elastic: a bucket's send and receive memory are the same. Shards gather
+ * parameters; other all-gathers (dear) gather averaged gradients. An elastic trainer's gradients
+ * are only read, and the own block of their mean is written to its place in `means`. */
 static struct tt_call call_of(struct tt_trainer *t, const struct tt_launch *x)
 {
+    if (x->check)
+        return (struct tt_call){.coll = TUTTI_ALL_GATHER,
+                                .in = t->elastic.card,
+                                .out = t->elastic.cards,
+                                .count = countof(t->elastic.card),
+                                .dtype = TUTTI_I64};
     if (x->gate)
         return (struct tt_call){.coll = TUTTI_ALLREDUCE,
                                 .in = t->gate_data,
@@ -89,10 +115,14 @@ static struct tt_call call_of(struct tt_trainer *t, const struct tt_launch *x)
                                 .redop = TUTTI_SUM};
     const struct tt_bucket *b = &t->buckets[x->l.bucket];
     enum tt_policy_algo algo = t->policy->buckets[x->l.bucket].algo;
-    char *at =
-        (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) ? t->params : t->grads) + b->at;
+    bool gathers = x->l.coll == TUTTI_ALL_GATHER;
+    char *at = (gathers && tt_train_sharded(t) ? t->params : t->means) + b->at;
     struct tt_call c = {
         .coll = x->l.coll, .in = at, .out = at, .dtype = b->dtype, .redop = TUTTI_AVG};
+    if (t->options.elastic && !gathers)
+        c.in = t->grads + b->at;
+    if (t->options.elastic && x->l.coll == TUTTI_REDUCE_SCATTER)
+        c.out = at + b->mine * b->elem_bytes;
     c.algo = algo == TT_POLICY_AUTO ? NULL : tt_policy_algo_name(algo);
     c.count = b->elems; /* with counts it serves error messages only */
     if (c.coll != TUTTI_ALLREDUCE)
@@ -100,30 +130,57 @@ static struct tt_call call_of(struct tt_trainer *t, const struct tt_launch *x)
     return c;
 }
 
-tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err)
+/* The list itself; it stays as it is when an elastic trainer gets other ranks. */
+static tutti_status make_list(struct tt_trainer *t, struct tutti_error *err)
 {
-    t->launches = tt_zalloc((size_t)t->policy->nlaunches + 1, sizeof *t->launches);
+    t->launches = tt_zalloc((size_t)t->policy->nlaunches + 2, sizeof *t->launches);
     t->gate_data = tt_zalloc((size_t)t->ntensors + 1, sizeof *t->gate_data);
     if (!t->launches || !t->gate_data)
         return tt_fail_memory(err, "launches");
     launches_list(t);
-    tutti_status st = invert(t, err);
+    /* Before the first step nothing is awaited. */
+    for (uint32_t k = 0; k < t->nlaunches; k++)
+        atomic_store(&t->launches[k].done, true);
+    return invert(t, err);
+}
+
+tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err)
+{
+    tutti_status st = t->launches ? TUTTI_OK : make_list(t, err);
+    if (!st && t->options.elastic) {
+        free(t->elastic.cards);
+        t->elastic.cards = tt_zalloc(t->ranks, sizeof t->elastic.card);
+        st = t->elastic.cards ? TUTTI_OK : tt_fail_memory(err, "fingerprints");
+    }
     for (uint32_t k = 0; !st && k < t->nlaunches; k++) {
         struct tt_call c = call_of(t, &t->launches[k]);
         st = tt_comm_request_make(t->comm, &c, &t->launches[k].request);
         if (st)
             *err = *tt_comm_last_error(t->comm);
-        /* Before the first step nothing is awaited. */
-        atomic_store(&t->launches[k].done, true);
     }
     return st;
 }
 
+void tt_train_launches_unbind(struct tt_trainer *t)
+{
+    for (uint32_t k = 0; t->launches && k < t->nlaunches; k++) {
+        tt_comm_request_free(t->launches[k].request);
+        t->launches[k].request = NULL;
+    }
+}
+
 void tt_train_launches_free(struct tt_trainer *t)
 {
-    for (uint32_t k = 0; t->launches && k < t->nlaunches; k++)
-        tt_comm_request_free(t->launches[k].request);
+    tt_train_launches_unbind(t);
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        t->tensors[i].nusers = 0;
     free(t->launches);
     free(t->gate_data);
     free(t->users);
+    free(t->elastic.cards);
+    t->launches = NULL;
+    t->gate_data = NULL;
+    t->users = NULL;
+    t->elastic.cards = NULL;
+    t->nlaunches = 0;
 }

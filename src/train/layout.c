@@ -122,13 +122,41 @@ static bool wants_masters(const struct tt_trainer *t)
     return some && t->options.optimizer != TT_OPT_NONE;
 }
 
-static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
+/* Memory of the communicator, or memory that must outlive it? What callers have pointers to stays
+ * where it is when an elastic trainer gets other ranks; what ranks of the old communicator may
+ * write into does not. */
+static char *layout_any(struct tt_trainer *t, bool lasting, bool *ret_shared)
 {
-    bool ok;
-    t->grads = layout_take(t, t->bytes, &t->grads_shared);
+    void *p = NULL;
+    if (!lasting)
+        return layout_take(t, t->bytes, ret_shared);
+    *ret_shared = false;
+    return posix_memalign(&p, LINE, t->bytes ? t->bytes : LINE) ? NULL : memset(p, 0, t->bytes);
+}
+
+/* What belongs to the communicator, taken anew for each; means stay what they are. */
+static bool take_bound(struct tt_trainer *t)
+{
+    if (!t->options.elastic) {
+        t->means = t->grads;
+        return true;
+    }
+    t->means = layout_take(t, t->bytes, &t->means_shared);
+    if (t->means && t->elastic.spare)
+        memcpy(t->means, t->elastic.spare, t->bytes);
+    free(t->elastic.spare);
+    t->elastic.spare = NULL;
+    return t->means && (!tt_train_sharded(t) || t->params ||
+                        (t->params = layout_take(t, t->bytes, &t->params_shared)));
+}
+
+static bool take_own(struct tt_trainer *t)
+{
+    bool ok, lasting = t->options.elastic;
+    t->grads = layout_any(t, lasting, &t->grads_shared);
     ok = t->grads;
-    if (ok && wants_params(t))
-        ok = (t->params = layout_take(t, t->bytes, &t->params_shared)) != NULL;
+    if (ok && wants_params(t) && !(lasting && tt_train_sharded(t)))
+        ok = (t->params = layout_any(t, lasting, &t->params_shared)) != NULL;
     for (uint32_t s = 0; ok && s < tt_train_optim_states(t->options.optimizer); s++)
         ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) ==
                  0 &&
@@ -139,8 +167,7 @@ static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
     for (uint32_t i = 0; ok && i < t->ntensors; i++)
         ok = !t->tensors[i].v.wide ||
              (t->tensors[i].lost = tt_zalloc(t->tensors[i].v.count, sizeof(float))) != NULL;
-    return ok ? TUTTI_OK
-              : tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
+    return ok;
 }
 
 /* Sets every tensor's authoritative copies and fills the parameters that are not the caller's. */
@@ -149,6 +176,7 @@ static void point(struct tt_trainer *t)
     for (uint32_t i = 0; i < t->ntensors; i++) {
         struct tt_tensor *x = &t->tensors[i];
         x->grad = t->grads + x->at;
+        x->mean = t->means + x->at;
         x->param =
             t->params && (tt_train_sharded(t) || !x->v.param) ? t->params + x->at : x->v.param;
         if (x->v.param && x->param != x->v.param)
@@ -156,8 +184,7 @@ static void point(struct tt_trainer *t)
     }
 }
 
-/* Every rank starts from rank 0's parameters. Collective. */
-static tutti_status layout_spread(struct tt_trainer *t, struct tutti_error *err)
+tutti_status tt_train_spread(struct tt_trainer *t, struct tutti_error *err)
 {
     for (uint32_t i = 0;
          i < t->ntensors && !t->options.no_broadcast && t->options.optimizer != TT_OPT_NONE; i++) {
@@ -181,29 +208,54 @@ static tutti_status layout_spread(struct tt_trainer *t, struct tutti_error *err)
 
 tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err)
 {
-    t->buckets = tt_zalloc(t->policy->nbuckets, sizeof *t->buckets);
+    free(t->counts);
     t->counts = tt_zalloc((size_t)t->policy->nbuckets * t->ranks, sizeof *t->counts);
+    t->buckets = t->buckets ? t->buckets : tt_zalloc(t->policy->nbuckets, sizeof *t->buckets);
     tutti_status st =
         t->buckets && t->counts ? layout_place(t, err) : tt_fail_memory(err, "buckets");
+    if (!st && ((!t->grads && !take_own(t)) || !take_bound(t)))
+        st = tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
     if (!st)
-        st = take_all(t, err);
-    if (st)
-        return st;
-    point(t);
-    st = layout_spread(t, err);
-    if (!st)
-        tt_train_masters(t);
+        point(t);
     return st;
+}
+
+bool tt_train_layout_unbind(struct tt_trainer *t)
+{
+    bool ok = true;
+    if (!t->options.elastic)
+        return true;
+    if (t->means) {
+        ok = (t->elastic.spare = malloc(t->bytes)) != NULL;
+        if (ok)
+            memcpy(t->elastic.spare, t->means, t->bytes);
+        give_back(t, t->means, t->means_shared);
+        t->means = NULL;
+    }
+    if (tt_train_sharded(t)) {
+        give_back(t, t->params, t->params_shared);
+        t->params = NULL;
+    }
+    return ok;
 }
 
 void tt_train_layout_free(struct tt_trainer *t)
 {
+    tt_train_layout_unbind(t);
     give_back(t, t->grads, t->grads_shared);
     give_back(t, t->params, t->params_shared);
-    for (uint32_t s = 0; s < TT_STATES; s++)
+    free(t->elastic.spare);
+    t->grads = t->params = t->elastic.spare = NULL;
+    for (uint32_t s = 0; s < TT_STATES; s++) {
         free(t->state[s]);
-    for (uint32_t i = 0; i < t->ntensors; i++)
+        t->state[s] = NULL;
+    }
+    for (uint32_t i = 0; i < t->ntensors; i++) {
         free(t->tensors[i].lost);
+        t->tensors[i].lost = NULL;
+    }
     free(t->buckets);
     free(t->counts);
+    t->buckets = NULL;
+    t->counts = NULL;
 }

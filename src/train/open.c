@@ -30,6 +30,13 @@ static tutti_status check_options(const struct tt_train_options *o, struct tutti
     if (o->policy.kind == TT_POLICY_DEAR_SHARDED && o->optimizer == TT_OPT_NONE)
         return tt_fail(err, TUTTI_ERR_ARG,
                        "policy dear-sharded updates parameters on shards: it needs an optimizer");
+    if (o->elastic && o->optimizer == TT_OPT_NONE)
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "an elastic trainer repeats and takes back updates: it needs an optimizer");
+    if (o->elastic && o->policy.kind == TT_POLICY_DEAR_SHARDED)
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "policy dear-sharded cannot be elastic: with a rank that dies its share of "
+                       "the optimizer's state is lost; policy dear keeps all of it on every rank");
     if (o->window > TT_TRAIN_WINDOW_MAX)
         return tt_fail(err, TUTTI_ERR_RANGE, "a window of %u: at most %d", o->window,
                        (int)TT_TRAIN_WINDOW_MAX);
@@ -61,7 +68,7 @@ tutti_status tt_train_open(struct tt_comm *c, const struct tt_train_options *o,
     t->options.window = o->window ? o->window : TT_TRAIN_WINDOW;
     t->bell = -1;
     t->clip = t->scale = t->next_scale = 1;
-    t->gate = TT_NO_LAUNCH;
+    t->gate = t->check = TT_NO_LAUNCH;
     atomic_store(&t->sync, true);
     /* The norm and the use of all gradients must be known before the first update, so all
      * reductions come before the first all-gather. dear always keeps that order: real layers do
@@ -72,16 +79,23 @@ tutti_status tt_train_open(struct tt_comm *c, const struct tt_train_options *o,
     if (tt_policy_is_dear(o->policy.kind) && o->policy.partition_bytes == 0)
         t->options.policy.partition_bytes = TT_TRAIN_PART;
     /* From here on tt_train_close frees whatever was made. */
-    st = make_locks(t) ? tt_comm_twin(c, &t->comm, err) : tt_fail_memory(err, "locks");
-    if (!st) {
-        tt_comm_pump_begin(t->comm);
-        t->rank = tt_comm_rank(t->comm);
-        t->ranks = tt_comm_size(t->comm);
+    st = make_locks(t) ? tt_train_join(t, c, err) : tt_fail_memory(err, "locks");
+    if (!st)
         *ret = t;
-    } else {
+    else
         tt_train_close(t);
-    }
     return st;
+}
+
+tutti_status tt_train_join(struct tt_trainer *t, struct tt_comm *c, struct tutti_error *err)
+{
+    tutti_status st = tt_comm_twin(c, &t->comm, err);
+    if (st)
+        return st;
+    tt_comm_pump_begin(t->comm);
+    t->rank = tt_comm_rank(t->comm);
+    t->ranks = tt_comm_size(t->comm);
+    return TUTTI_OK;
 }
 
 static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_train_tensor *x,
@@ -187,12 +201,13 @@ tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct t
 static void number_layers(struct tt_trainer *t)
 {
     uint32_t before = 0, layer = 0;
-    for (uint32_t i = 0; i < t->ntensors; i++) {
+    for (uint32_t i = 0; i < t->ntensors && !t->numbered; i++) {
         uint32_t theirs = t->tensors[i].v.layer;
         layer += i > 0 && (theirs == 0 || theirs != before);
         before = theirs;
         t->tensors[i].v.layer = layer;
     }
+    t->numbered = true;
 }
 
 /* Every rank uses rank 0's profile: measured times differ between ranks, and policies made from
@@ -264,8 +279,63 @@ static uint32_t most_groups(const struct tt_trainer *t)
     return n;
 }
 
+/* All ranks are new: they plan together, and start from rank 0's parameters. */
+static tutti_status start_anew(struct tt_trainer *t, struct tutti_error *err)
+{
+    tutti_status st = share_times(t, err);
+    if (!st)
+        st = make_policy(t, err);
+    if (!st)
+        st = tt_train_agree_hash(t, t->policy->hash, err);
+    if (!st)
+        st = tt_train_layout(t, err);
+    return st ? st : tt_train_spread(t, err);
+}
+
+/* Some ranks are members of a job that goes on: the others get from them what they need. */
+static tutti_status start_among(struct tt_trainer *t, const struct tt_standing *all,
+                                struct tutti_error *err)
+{
+    tutti_status st = tt_train_share_policy(t, all, err);
+    if (!st)
+        st = tt_train_layout(t, err);
+    return st ? st : tt_train_catch_up(t, all, err);
+}
+
+static tutti_status start_elastic(struct tt_trainer *t, struct tutti_error *err)
+{
+    struct tt_standing *all = NULL;
+    tutti_status st = tt_train_stand(t, &all, err);
+    bool members = false;
+    for (uint32_t r = 0; !st && r < t->ranks; r++)
+        members = members || all[r].member;
+    if (!st)
+        st = members ? start_among(t, all, err) : start_anew(t, err);
+    t->elastic.member = t->elastic.member || !st;
+    free(all);
+    return st;
+}
+
 /* The order matters: nothing is built before all ranks agree on what to build, and the thread
  * starts last, when there is nothing left that it could see half-made. */
+tutti_status tt_train_bind(struct tt_trainer *t, struct tutti_error *err)
+{
+    tutti_status st = tt_train_agree(t, err);
+    if (!st)
+        st = t->options.elastic ? start_elastic(t, err) : start_anew(t, err);
+    if (!st)
+        tt_train_masters(t);
+    if (!st)
+        st = tt_train_launches(t, err);
+    /* Unless a step is repeated the thread must find nothing to start. */
+    atomic_store(&t->head, st || tt_train_all_done(t) ? t->nlaunches : 0);
+    if (!st)
+        tt_train_trace_freeze(t);
+    if (!st)
+        st = tt_train_thread_start(t, err);
+    return st ? tt_train_fail(t, err) : TUTTI_OK;
+}
+
 tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err)
 {
     struct tutti_error mine;
@@ -275,25 +345,7 @@ tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err)
                        t->policy ? "the trainer is frozen already" : "a trainer needs tensors");
     number_layers(t);
     tutti_status st = grow_groups(t, most_groups(t), err);
-    if (!st)
-        st = tt_train_agree(t, err);
-    if (!st)
-        st = share_times(t, err);
-    if (!st)
-        st = make_policy(t, err);
-    if (!st)
-        st = tt_train_agree_hash(t, t->policy->hash, err);
-    if (!st)
-        st = tt_train_layout(t, err);
-    if (!st)
-        st = tt_train_launches(t, err);
-    /* No step has begun: the thread must find nothing to start. */
-    atomic_store(&t->head, t->nlaunches);
-    if (!st)
-        tt_train_trace_freeze(t);
-    if (!st)
-        st = tt_train_thread_start(t, err);
-    return st ? tt_train_fail(t, err) : TUTTI_OK;
+    return st ? tt_train_fail(t, err) : tt_train_bind(t, err);
 }
 
 /* ---- questions ---- */
@@ -336,17 +388,20 @@ bool tt_train_start_launch(const struct tt_trainer *t, uint32_t k, struct tt_tra
     if (k >= t->nlaunches)
         return false;
     const struct tt_launch *x = &t->launches[k];
+    bool own = x->gate || x->check;
     const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
-    *ret = (struct tt_train_launch){
-        .coll = x->l.coll,
-        .gate = x->gate,
-        .bucket = x->l.bucket,
-        .first = x->gate ? "" : t->tensors[b->first].v.name,
-        .last = x->gate ? "" : t->tensors[b->last].v.name,
-        .algo = tt_comm_request_algo(x->request),
-        .bytes = x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data : b->bytes,
-        .start_ns = atomic_load(&x->start_ns),
-        .end_ns = atomic_load(&x->end_ns)};
+    *ret = (struct tt_train_launch){.coll = x->l.coll,
+                                    .gate = own,
+                                    .bucket = x->l.bucket,
+                                    .first = own ? "" : t->tensors[b->first].v.name,
+                                    .last = own ? "" : t->tensors[b->last].v.name,
+                                    .algo = tt_comm_request_algo(x->request),
+                                    .bytes = x->check  ? sizeof t->elastic.card * t->ranks
+                                             : x->gate ? ((uint64_t)t->ntensors + 1) *
+                                                             sizeof *t->gate_data
+                                                       : b->bytes,
+                                    .start_ns = atomic_load(&x->start_ns),
+                                    .end_ns = atomic_load(&x->end_ns)};
     return true;
 }
 

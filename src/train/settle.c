@@ -16,6 +16,11 @@ size_t tt_train_bytes(const struct tt_tensor *x)
     return x->v.count * tt_sched_dtype_bytes(x->v.dtype);
 }
 
+size_t tt_train_param_each(const struct tt_tensor *x)
+{
+    return x->v.wide ? sizeof(float) : tt_sched_dtype_bytes(x->v.dtype);
+}
+
 uint32_t tt_train_parts(const struct tt_tensor *x)
 {
     assert(x->first_bucket <= x->last_bucket);

@@ -38,8 +38,10 @@ static void drop_averages(struct tt_trainer *t)
 static void step_reset(struct tt_trainer *t)
 {
     drop_averages(t);
+    tt_train_hash_step(t);
     t->steps++;
     tt_train_trace_begin(t);
+    t->repeated = false;
     t->clip = 1;
     t->scale = t->next_scale;
     take_groups(t);
@@ -92,6 +94,14 @@ void tt_train_count(struct tt_trainer *t, uint32_t i)
         full |= atomic_fetch_sub_explicit(&t->launches[t->users[x->first_user + u]].missing, 1,
                                           memory_order_acq_rel) == 1;
     if (full)
+        tt_train_ring(t);
+}
+
+/* Elastic: the first gradient of a step lets the check start. */
+static void announce(struct tt_trainer *t)
+{
+    if (t->check != TT_NO_LAUNCH && atomic_load(&t->launches[t->check].missing) &&
+        atomic_exchange(&t->launches[t->check].missing, 0))
         tt_train_ring(t);
 }
 
@@ -162,6 +172,7 @@ tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i)
                               "backward ran twice before step() "
                               "(accumulate with sync off, in Python under opt.no_sync())",
                               x->v.name, x->v.uses, (unsigned long long)t->steps);
+    announce(t);
     /* A tied weight: its gradient is complete only with the last use. */
     if (left > 1)
         return TUTTI_OK;
@@ -196,6 +207,7 @@ tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part
                               x->v.name, (unsigned long long)t->steps);
     if (atomic_fetch_sub_explicit(&x->parts_left, 1, memory_order_acq_rel) == 1)
         atomic_store(&x->left, 0);
+    announce(t);
     tt_train_ring(t);
     return TUTTI_OK;
 }
@@ -208,6 +220,7 @@ static void step_complete(struct tt_trainer *t, uint32_t i)
     uint32_t left = atomic_exchange(&x->left, 0);
     if (left == 0)
         return;
+    announce(t);
     x->used = left < x->v.uses || atomic_load(&x->touched);
     if (!x->used)
         memset(x->grad, 0, tt_train_bytes(x));
@@ -275,6 +288,8 @@ tutti_status tt_train_average(struct tt_trainer *t)
     if (!st && tt_train_sharded(t))
         return tt_train_blame(t,
                               "average: with dear-sharded no rank ever has all averaged gradients");
+    if (!st && t->options.elastic)
+        return tt_train_blame(t, "average: an elastic step may be averaged anew by fewer ranks");
     if (!st && !t->averaged)
         st = end_backward(t);
     for (uint32_t k = 0; !st && k < t->nlaunches; k++)
@@ -296,23 +311,35 @@ tutti_status tt_train_use(struct tt_trainer *t, uint32_t i, bool use)
     return TUTTI_OK;
 }
 
-tutti_status tt_train_step(struct tt_trainer *t)
+/* Results to come: released to the caller that settles the tensor. */
+static void pend(struct tt_trainer *t)
 {
-    tutti_status st = check_index(t, 0, "step");
-    if (!st && !t->averaged)
-        st = end_backward(t);
-    else if (!st && t->options.clip_norm > 0) /* the caller may have changed the averages */
-        tt_train_clip(t, tt_train_squares_whole(t));
-    if (!st && !tt_train_sharded(t)) /* no update has begun: later values still count */
-        take_groups(t);
-    /* Results to come: released to the caller that settles the tensor. */
-    for (uint32_t i = 0; !st && i < t->ntensors; i++) {
+    for (uint32_t i = 0; i < t->ntensors; i++) {
         t->tensors[i].next_bucket = t->tensors[i].first_bucket;
         atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
     }
-    t->averaged = false;
-    if (!st && t->policy->wait_at_step)
+}
+
+tutti_status tt_train_step(struct tt_trainer *t)
+{
+    tutti_status st = check_index(t, 0, "step");
+    if (st)
+        return st;
+    if (!t->repeated) {
+        if (!t->averaged)
+            st = end_backward(t);
+        else if (t->options.clip_norm > 0) /* the caller may have changed the averages */
+            tt_train_clip(t, tt_train_squares_whole(t));
+        if (!st && !tt_train_sharded(t)) /* no update has begun: later values still count */
+            take_groups(t);
+        if (!st)
+            pend(t);
+        t->averaged = false;
+    }
+    if (!st && t->policy->wait_at_step) {
         st = tt_train_settle_all(t);
+        t->repeated = st != TUTTI_OK && t->options.elastic;
+    }
     if (!st)
         tt_train_trace_step(t);
     return st;

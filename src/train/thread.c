@@ -49,7 +49,7 @@ void tt_train_clip(struct tt_trainer *t, double squares)
 }
 
 /* The gate's result: a tensor that no rank used is not updated, so begin's count is taken back. */
-static void read_gate(struct tt_trainer *t)
+void tt_train_read_gate(struct tt_trainer *t)
 {
     tt_train_clip(t, t->gate_data[0]);
     for (uint32_t i = 0; i < t->ntensors; i++) {
@@ -57,6 +57,14 @@ static void read_gate(struct tt_trainer *t)
         assert(t->tensors[i].updates > 0);
         t->tensors[i].updates -= !t->tensors[i].used;
     }
+}
+
+/* The check's input: what this rank's parameters were before this step. */
+static void fill_check(struct tt_trainer *t)
+{
+    assert(t->elastic.hashed + 1 == t->steps);
+    t->elastic.card[0] = t->elastic.hashed;
+    t->elastic.card[1] = t->elastic.hash;
 }
 
 /* ---- launches ---- */
@@ -68,6 +76,9 @@ static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
     if (x->gate)
         return t->nrunning == 0 && atomic_load(&t->stepped);
     if (atomic_load_explicit(&x->missing, memory_order_acquire))
+        return false;
+    /* Until all ranks have begun this step, the means of the last one are kept (catchup.c). */
+    if (t->check != TT_NO_LAUNCH && !x->check && !atomic_load(&t->launches[t->check].done))
         return false;
     if (x->l.needs_launch == TT_NO_LAUNCH)
         return true;
@@ -84,7 +95,10 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
     assert(k == atomic_load(&t->head) && !atomic_load(&x->done));
     if (x->gate)
         fill_gate(t);
-    if (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) && !t->buckets[x->l.bucket].updated)
+    else if (x->check)
+        fill_check(t);
+    else if (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) &&
+             !t->buckets[x->l.bucket].updated)
         tt_train_update_shard(t, &t->buckets[x->l.bucket]);
     atomic_store_explicit(&x->start_ns, tt_now_ns(), memory_order_relaxed);
     tutti_status st = tt_comm_request_start(x->request);
@@ -98,14 +112,17 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
 }
 
 /* Effects come before `done`: a waiter that sees it (acquire) sees the update or the norm too. */
-static void thread_finish(struct tt_trainer *t, uint32_t k)
+static tutti_status thread_finish(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
+    struct tutti_error err;
+    if (x->check && tt_train_compare(t, t->elastic.cards, &err))
+        return tt_train_fail(t, &err);
     assert(!atomic_load(&x->done) && k < atomic_load(&t->head));
     atomic_store_explicit(&x->end_ns, tt_now_ns(), memory_order_relaxed);
     tt_train_trace_launch(t, k);
     if (x->gate)
-        read_gate(t);
+        tt_train_read_gate(t);
     else if (x->l.coll == TUTTI_REDUCE_SCATTER && tt_train_sharded(t) && t->gate == TT_NO_LAUNCH)
         tt_train_update_shard(t, &t->buckets[x->l.bucket]);
     pthread_mutex_lock(&t->lock);
@@ -113,12 +130,26 @@ static void thread_finish(struct tt_trainer *t, uint32_t k)
     atomic_store(&x->done, true);
     pthread_cond_broadcast(&t->news);
     pthread_mutex_unlock(&t->lock);
+    return TUTTI_OK;
 }
 
-/* May the next launch in line start? */
+bool tt_train_all_done(struct tt_trainer *t)
+{
+    bool all = true;
+    for (uint32_t k = 0; t->launches && k < t->nlaunches; k++)
+        all = all && atomic_load(&t->launches[k].done);
+    return all;
+}
+
+/* May the next launch in line start? Where a step is resumed (catchup.c), what is done is left
+ * out, by all ranks alike. When the last of it is, a caller may begin the next step: the exchange
+ * fails then. The first launch is never left out. */
 static bool next_may_start(struct tt_trainer *t)
 {
     uint32_t head = atomic_load(&t->head);
+    while (head > 0 && head < t->nlaunches && atomic_load(&t->launches[head].done))
+        if (atomic_compare_exchange_strong(&t->head, &head, head + 1))
+            head++;
     return head < t->nlaunches && may_start(t, &t->launches[head]);
 }
 
@@ -148,9 +179,11 @@ static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
         t->nrunning--;
         for (uint32_t q = r; q < t->nrunning; q++)
             t->running[q] = t->running[q + 1];
-        thread_finish(t, k);
+        st = thread_finish(t, k);
         atomic_store(&t->under_way, t->nrunning);
         *ret_moved = true;
+        if (st)
+            return st;
     }
     return TUTTI_OK;
 }
@@ -178,7 +211,7 @@ static void give_up(struct tt_trainer *t)
 {
     struct tutti_error err = *tt_comm_last_error(t->comm);
     const struct tt_launch *x = t->nrunning ? &t->launches[t->running[0]] : NULL;
-    if (x && !x->gate) {
+    if (x && !x->gate && !x->check) {
         const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
         tt_fail_prefix(&err, "step %llu, %s of %s%s%s", (unsigned long long)t->steps,
                        tt_sched_coll_name(x->l.coll), t->tensors[b->first].v.name,
@@ -241,6 +274,11 @@ void tt_train_thread_end(struct tt_trainer *t)
         atomic_store(&t->closing, true);
         tt_train_ring(t);
         pthread_join(t->thread, NULL);
+        t->thread_made = false;
+        t->waiters--;
+        t->nrunning = 0;
+        atomic_store(&t->under_way, 0);
+        atomic_store(&t->closing, false);
     }
     if (t->bell >= 0)
         tt_fd_close(t->bell);

@@ -45,6 +45,11 @@ struct tt_train_options {
     double clip_norm; /* of all averaged gradients together; 0: no clipping */
     bool allow_unused, keep_grads, no_broadcast;
     uint32_t window; /* collectives under way at the same time; 0: 2 */
+    bool elastic;    /* a step is applied by all ranks or by none (rebind.c) */
+    /* the caller's own bytes for newcomers; either may be NULL */
+    size_t (*save)(void *ctx, void *data, size_t capacity);
+    void (*load)(void *ctx, const void *data, size_t bytes);
+    void *ctx;
 };
 
 struct tt_train_tensor {
@@ -81,6 +86,16 @@ tutti_status tt_train_add(struct tt_trainer *t, const struct tt_train_tensor *x,
 tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
                                 struct tutti_error *err);
 tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err);
+/* Elastic: goes on with the ranks of c, which are other ones than before; the step that was under
+ * way is repeated, or its result comes from a rank that has it. Collective; ranks that are new call
+ * open and freeze instead. When it fails because a rank died it may be called again. */
+tutti_status tt_train_rebind(struct tt_trainer *t, struct tt_comm *c, struct tutti_error *err);
+/* How many steps were ended by step(), by this rank or before it came. */
+uint64_t tt_train_steps(struct tt_trainer *t);
+/* Elastic: how many steps were done when the trainer was frozen or rebound; equal on all ranks. */
+uint64_t tt_train_bound(const struct tt_trainer *t);
+/* Elastic: of all parameters after every step; equal on all ranks. Flushes. */
+uint64_t tt_train_fingerprint(struct tt_trainer *t);
 void *tt_train_grad(struct tt_trainer *t, uint32_t i); /* NULL before freeze and past the end */
 /* the same; NULL without optimizer unless the caller gave one */
 void *tt_train_param(struct tt_trainer *t, uint32_t i);
@@ -128,7 +143,7 @@ void tt_train_get_info(const struct tt_trainer *t, struct tt_train_info *ret); /
 /* Launch k of the last step; false past the last. Texts live as long as the trainer. */
 struct tt_train_launch {
     tutti_coll coll;
-    bool gate;                /* not a bucket: norm and use of all tensors */
+    bool gate;                /* not a bucket: norm and use of all tensors, or the fingerprints */
     uint32_t bucket;          /* with its first and last tensor; 0 and "" for a gate */
     const char *first, *last; /* tensors */
     const char *algo;

@@ -26,6 +26,7 @@ struct tt_tensor {
     /* as added; name owned; uses at least 1; layer renumbered by freeze */
     struct tt_train_tensor v;
     void *param, *grad; /* authoritative copies */
+    void *mean;         /* the averaged gradient; elastic: not where `grad` is */
     size_t at;          /* bytes into the flat buffers */
     /* bytes into the optimizer's state, unless that is sharded */
     size_t state_at;
@@ -62,11 +63,24 @@ struct tt_launch {
     struct tt_policy_launch l; /* needs_launch in terms of our own list */
     /* not of the policy: the norm and the use of all gradients, after the last reducing launch */
     bool gate;
+    /* nor this: the fingerprints of all ranks' parameters before this step; the first launch */
+    bool check;
     struct tt_request *request;
     uint32_t needs; /* tensors */
     _Atomic uint32_t missing;
     _Atomic bool done;
     _Atomic uint64_t start_ns, end_ns;
+};
+
+/* Elastic trainers (rebind.c, catchup.c, fingerprint.c). */
+struct tt_elastic {
+    /* of parameters: after the first `hashed` steps; of this step so far */
+    uint64_t hash, hashed, step_hash;
+    uint64_t *cards;  /* the check's result, two words of each rank */
+    uint64_t card[2]; /* its input: steps that are done, hash */
+    uint64_t bound;   /* steps that were done when the trainer was bound; equal on all ranks */
+    char *spare;      /* `means`, while there is no communicator; else NULL */
+    bool member;      /* has parameters that count: was bound before */
 };
 
 struct tt_trainer {
@@ -81,17 +95,19 @@ struct tt_trainer {
     struct tt_bucket *buckets;
     size_t *counts;
     struct tt_launch *launches;
-    uint32_t nlaunches, gate; /* gate: its index, or TT_NO_LAUNCH */
+    uint32_t nlaunches, gate, check; /* gate, check: their indices, or TT_NO_LAUNCH */
     uint32_t *users;
     struct tt_train_group *groups, *next_groups; /* of this step; as set */
     uint32_t ngroups;
 
     size_t bytes, state_bytes;
     char *grads, *params;             /* flat; params NULL when all are the caller's */
+    char *means;                      /* where gradients are averaged: `grads`, unless elastic */
     char *state[TT_STATES];           /* of the optimizer */
     bool grads_shared, params_shared; /* from the communicator's memory */
-    double *gate_data;                /* sum of squares, then users of each tensor */
-    double norm, clip;                /* of this step */
+    bool means_shared;
+    double *gate_data; /* sum of squares, then users of each tensor */
+    double norm, clip; /* of this step */
     double scale, next_scale;
 
     uint64_t steps;       /* begun */
@@ -100,6 +116,9 @@ struct tt_trainer {
     uint64_t step_ns, first_ns;
     struct tt_policy_span *spans;
     size_t nspans;
+    bool numbered;  /* layers are */
+    bool repeated;  /* step() has ended the step, but returned an error: it will be called again */
+    struct tt_elastic elastic;
     bool averaged;        /* the last step's gradients were asked for before its updates */
     _Atomic bool active;  /* the first gradient of a step was ready, step() not called yet */
     _Atomic bool stepped; /* step() was called for the launches under way */
@@ -142,8 +161,13 @@ uint64_t tt_train_cost(void *costs, tutti_coll coll, enum tt_policy_algo algo, u
 /* layout.c: places, memory, the first parameters. launches.c: requests, and which launch waits for
  * which tensors. Both free functions accept a trainer that is only partly built. */
 tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err);
+/* every rank starts from rank 0's parameters; collective */
+tutti_status tt_train_spread(struct tt_trainer *t, struct tutti_error *err);
 tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err);
 void tt_train_layout_free(struct tt_trainer *t);
+/* frees what belongs to the communicator: its memory (false: the means are lost); its requests */
+bool tt_train_layout_unbind(struct tt_trainer *t);
+void tt_train_launches_unbind(struct tt_trainer *t);
 void tt_train_launches_free(struct tt_trainer *t);
 
 /* update.c */
@@ -189,6 +213,9 @@ size_t tt_train_state_each(tutti_dtype dtype); /* bytes per element of state */
 
 /* thread.c */
 void tt_train_clip(struct tt_trainer *t, double squares); /* norm and clip of this step */
+/* gate_data has come: norm, clip, and which tensors are used */
+void tt_train_read_gate(struct tt_trainer *t);
+bool tt_train_all_done(struct tt_trainer *t); /* has every launch of the last step ended? */
 tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err);
 void tt_train_thread_end(struct tt_trainer *t);
 /* Wakes the thread; any thread may call it. */
@@ -203,11 +230,41 @@ struct tt_stretch { /* consecutive elements of a tensor */
 /* the part of x that lies in b */
 struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b);
 size_t tt_train_bytes(const struct tt_tensor *x);
+size_t tt_train_param_each(const struct tt_tensor *x); /* bytes per element of the parameter */
 uint32_t tt_train_parts(const struct tt_tensor *x);
 /* settles parts 0 to `part` of tensor i */
 tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part);
 /* settles everything of the last step */
 tutti_status tt_train_settle_all(struct tt_trainer *t);
+
+/* fingerprint.c: of the parameters after each step. note: elements of tensor i were updated;
+ * its callers hold settle_lock. */
+void tt_train_note(struct tt_trainer *t, uint32_t i, size_t first, size_t n);
+void tt_train_hash_step(struct tt_trainer *t); /* the step's part joins the hash, once */
+/* two words of each rank, steps and hash: an error that names a rank whose hash is another one */
+tutti_status tt_train_compare(const struct tt_trainer *t, const uint64_t *cards,
+                              struct tutti_error *err);
+
+/* catchup.c */
+struct tt_standing { /* what a rank says when it is bound */
+    uint64_t member;
+    uint64_t steps, done,
+        between; /* begun; the last one's launches have ended; step() was called */
+    uint64_t hashed, hash;
+};
+/* Gathers the standings of all ranks; the caller frees them. */
+tutti_status tt_train_stand(struct tt_trainer *t, struct tt_standing **ret,
+                            struct tutti_error *err);
+/* Ranks without it get the policy of the first member. */
+tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_standing *all,
+                                   struct tutti_error *err);
+/* Whoever is behind, or new, gets all that counts from those who are not. */
+tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_standing *all,
+                               struct tutti_error *err);
+
+/* open.c: what freeze and rebind have in common: everything that is collective, and the thread */
+tutti_status tt_train_bind(struct tt_trainer *t, struct tutti_error *err);
+tutti_status tt_train_join(struct tt_trainer *t, struct tt_comm *c, struct tutti_error *err);
 
 /* step.c */
 tutti_status tt_train_begin(struct tt_trainer *t); /* a new step; does nothing within one */

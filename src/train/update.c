@@ -12,7 +12,8 @@
 
 #include "train/train_int.h"
 
-enum { PIECE = 1 << 16, WIDE = 1024 }; /* elements */
+/* elements; NOTED: what is updated and fingerprinted at a time, so that it stays in the cache */
+enum { PIECE = 1 << 16, NOTED = 1 << 13, WIDE = 1024 };
 
 static double coefficient(const struct tt_trainer *t)
 {
@@ -47,7 +48,7 @@ static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t 
                          .step = x->updates};
     struct tt_optim_data d = {.dtype = x->v.dtype,
                               .param = (char *)x->param + from * each,
-                              .grad = (char *)x->grad + from * each,
+                              .grad = (char *)x->mean + from * each,
                               .n = n};
     for (uint32_t s = 0; s < TT_STATES; s++)
         d.state[s] = t->state[s] ? t->state[s] + state_at : NULL;
@@ -64,8 +65,12 @@ static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t 
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
 {
     struct tt_stretch s = tt_train_stretch(&t->tensors[i], b);
-    update_update(t, i, s.first, s.count,
-                  t->tensors[i].state_at + s.first * tt_train_state_each(b->dtype));
+    size_t most = t->options.elastic ? NOTED : s.count, state = tt_train_state_each(b->dtype);
+    for (size_t from = s.first, end = s.first + s.count, n; from < end; from += n) {
+        n = end - from < most ? end - from : most;
+        update_update(t, i, from, n, t->tensors[i].state_at + from * state);
+        tt_train_note(t, i, from, n);
+    }
 }
 
 /* The tensor that byte `at` of the flat buffers belongs to; it is not before tensor i. */
@@ -133,7 +138,7 @@ double tt_train_squares(struct tt_trainer *t)
     double sum = 0;
     for (uint32_t k = 0; k < t->policy->nbuckets; k++) {
         const struct tt_bucket *b = &t->buckets[k];
-        sum += squares(b->dtype, t->grads + b->at + b->mine * b->elem_bytes, b->counts[t->rank]);
+        sum += squares(b->dtype, t->means + b->at + b->mine * b->elem_bytes, b->counts[t->rank]);
     }
     return sum;
 }
@@ -143,6 +148,6 @@ double tt_train_squares_whole(const struct tt_trainer *t)
     double sum = 0;
     for (uint32_t i = 0; i < t->ntensors; i++)
         if (t->tensors[i].used)
-            sum += squares(t->tensors[i].v.dtype, t->tensors[i].grad, t->tensors[i].v.count);
+            sum += squares(t->tensors[i].v.dtype, t->tensors[i].mean, t->tensors[i].v.count);
     return sum;
 }

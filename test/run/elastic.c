@@ -24,9 +24,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
+
+#include "run/elastic.h"
 
 static size_t count = 1000;
 static uint64_t every = 4; /* steps between two admissions; 0: none */
@@ -34,27 +35,10 @@ static uint64_t limit, steps = 1000, step; /* limit: of steps at first */
 static float *params, *grad;
 static uint32_t *sizes; /* of each step done */
 
-static void out(const char *what, int st, const char *why)
-{
-    printf("%s %d %s\n", what, st, why);
-    fflush(stdout);
-    _exit(what[0] == 'B' ? 3 : 1);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* In [-1, 1), the same wherever it is computed. */
 static float value(uint64_t s, uint32_t rank, uint32_t size, size_t i)
 {
-    uint64_t x = (s * 1000003 + rank * 8191 + size * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
-    x ^= x >> 29;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    return (float)(int32_t)(x >> 32) * 4.656612873e-10f;
+    return (float)(int32_t)scramble(s * 1000003 + rank * 8191 + size * 131 + i) * 4.656612873e-10f;
 }
 
 static void apply(float *p, const float *sum, uint32_t size)

@@ -106,6 +106,9 @@ static void bad_options(void **state)
     refused(&(struct tt_train_options){.clip_norm = -1, .optimizer = TT_OPT_SGD}, "norm of -1");
     refused(&(struct tt_train_options){.policy = {.kind = TT_POLICY_DEAR_SHARDED}}, "needs an optimizer");
     refused(&(struct tt_train_options){.window = 65}, "window of 65");
+    refused(&(struct tt_train_options){.elastic = true}, "it needs an optimizer");
+    refused(&(struct tt_train_options){.elastic = true, .optimizer = TT_OPT_SGD, .policy = {.kind = TT_POLICY_DEAR_SHARDED}},
+            "its share of the optimizer's state is lost");
 }
 
 static void bad_tensor(struct tt_trainer *t, struct tt_train_tensor x, const char *words)
@@ -232,10 +235,11 @@ static void allocates_nothing(void **state)
 }
 
 /* Errors abort the job, so each has a communicator of its own. */
+static bool elastic_wrong; /* the trainer of wrong() is elastic */
 static void wrong(void (*act)(struct tt_trainer *), const char *words)
 {
     open_comm(NULL);
-    struct tt_trainer *t = make(&(struct tt_train_options){.optimizer = TT_OPT_SGD}, 4);
+    struct tt_trainer *t = make(&(struct tt_train_options){.optimizer = TT_OPT_SGD, .elastic = elastic_wrong}, 4);
     act(t);
     struct tutti_error err = tt_train_error(t);
     says(&err, words);
@@ -282,9 +286,49 @@ static void unsynchronised(struct tt_trainer *t)
     assert_int_equal(tt_train_step(t), TUTTI_ERR_ARG);
 }
 
+static void averages(struct tt_trainer *t)
+{
+    struct tutti_error err;
+    assert_int_equal(tt_train_average(t), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_rebind(t, comm, &err), TUTTI_ERR_ARG); /* a mistake of this rank is final */
+    says(&err, "may be averaged anew");
+}
+
+/* The same steps with and without: the same parameters, and a fingerprint that follows them. */
+static void elastic(void **state)
+{
+    struct tutti_error err;
+    float last[2] = {0};
+    uint64_t prints[2];
+    (void)state;
+    for (unsigned e = 0; e < 2; e++) {
+        struct tt_trainer *t = make(&(struct tt_train_options){.optimizer = TT_OPT_SGD, .elastic = e, .policy = {.kind = TT_POLICY_DEAR}}, 3);
+        for (unsigned s = 0; s < 3; s++) {
+            step(t, 3, 1.5f);
+            assert_int_equal(tt_train_steps(t), s + 1);
+        }
+        assert_int_equal(tt_train_flush(t), TUTTI_OK);
+        last[e] = *(float *)tt_train_param(t, 0);
+        prints[0] = tt_train_fingerprint(t);
+        assert_true(e == (prints[0] != 0));
+        assert_int_equal(tt_train_rebind(t, comm, &err), e ? TUTTI_OK : TUTTI_ERR_ARG);
+        if (!e)
+            says(&err, "without `elastic`");
+        assert_int_equal(tt_train_bound(t), e ? 3 : 0);
+        step(t, 3, 1.5f);
+        prints[1] = tt_train_fingerprint(t);
+        assert_true(e == (prints[0] != prints[1]));
+        tt_train_close(t);
+    }
+    assert_true(last[0] == last[1]);
+}
+
 static void mistakes(void **state)
 {
     (void)state;
+    elastic_wrong = true;
+    wrong(averages, "may be averaged anew");
+    elastic_wrong = false;
     wrong(twice, "tensor odd is ready once more");
     wrong(use_early, "between average and step");
     wrong(never, "tensor odd was not ready in step 1");
@@ -298,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(bad_options, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(bad_tensors, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(flushes, open_comm, close_comm),
+                                       cmocka_unit_test_setup_teardown(elastic, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(uses, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(allocates_nothing, open_comm, close_comm),
                                        cmocka_unit_test(mistakes)};
