@@ -15,6 +15,7 @@ OK = 0
 IN_PROGRESS = 1
 TIMEOUT = -42
 DIFFERS = -61
+PEER = -60
 
 # In the order of TUTTI_DTYPE_LIST, TUTTI_REDOP_LIST of <tutti/types.h>.
 _DTYPES = ("f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64", "i16", "u16", "u32", "u64")

@@ -2,7 +2,7 @@
 
 import ctypes
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _exit, _lib
 from ._comm import RawCommunicator
@@ -11,6 +11,10 @@ from ._lib import DTYPES, Error, _declare, _err, _ErrorStruct, lib
 KINDS: Dict[str, int] = {name: i for i, name in enumerate(("other", "conv", "fc", "norm", "embedding"))}
 OPTIMIZERS: Dict[str, int] = {name: i for i, name in enumerate(("none", "sgd", "adam", "adamw"))}
 AVAILABLE = hasattr(lib, "tutti_trainer_open")
+
+
+SAVE = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_void_p, c_size_t)
+LOAD = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 
 
 class _Options(ctypes.Structure):
@@ -33,6 +37,10 @@ class _Options(ctypes.Structure):
         ("keep_grads", c_bool),
         ("no_broadcast", c_bool),
         ("window", c_uint32),
+        ("elastic", c_bool),
+        ("save", SAVE),
+        ("load", LOAD),
+        ("ctx", c_void_p),
     ]
 
 
@@ -112,6 +120,9 @@ if AVAILABLE:
     _declare("tutti_trainer_add", _trainer, POINTER(_Tensor), POINTER(c_size_t), _err)
     _declare("tutti_trainer_set_group", _trainer, c_size_t, POINTER(_Group), _err)
     _declare("tutti_trainer_freeze", _trainer, _err)
+    _declare("tutti_trainer_rebind", _trainer, c_void_p, _err)
+    for _name in ("steps", "bound", "fingerprint"):
+        _declare("tutti_trainer_" + _name, _trainer, result=c_uint64)
     _declare("tutti_trainer_grad", _trainer, c_size_t, result=c_void_p)
     _declare("tutti_trainer_param", _trainer, c_size_t, result=c_void_p)
     for _name in ("grad_ready", "wait_param"):
@@ -153,6 +164,7 @@ class Trainer:
     def __init__(self, comm: RawCommunicator, policy: str, optimizer: str = "none", **options: Any) -> None:
         self._own: Optional[int] = None
         self._forked = False
+        self.recover: Optional[Callable[[], None]] = None  # elastic: makes the trainer go on without the ranks that died
         if not AVAILABLE:
             raise Error(-6, "this libtutti has no trainer")
         o = _Options(size=ctypes.sizeof(_Options), policy=policy.encode(), optimizer=OPTIMIZERS[optimizer])
@@ -167,6 +179,7 @@ class Trainer:
         self._own = handle.value
         _exit.note(self)
         self._comm = comm  # must outlive the trainer
+        self._options = o  # and its callbacks
         self._names: List[bytes] = []
 
     @property
@@ -181,10 +194,16 @@ class Trainer:
     def _disown(self) -> None:
         self._forked, self._own = True, None
 
-    def _check(self, status: int) -> None:
-        if status != _lib.OK:
-            text = lib.tutti_trainer_last_error(self._handle).contents.text.decode(errors="replace")
-            raise Error(status, text or lib.tutti_strerror(status).decode())
+    def _run(self, call: Any, *args: Any) -> None:
+        """A call of the training loop; an elastic trainer makes it again without the ranks that died."""
+        while True:
+            status = call(self._handle, *args)
+            if status == _lib.OK:
+                return
+            if status != _lib.PEER or self.recover is None:
+                text = lib.tutti_trainer_last_error(self._handle).contents.text.decode(errors="replace")
+                raise Error(status, text or lib.tutti_strerror(status).decode())
+            self.recover()
 
     def add(self, name: str, count: int, dtype: str, kind: str = "other", **more: Any) -> int:
         """A tensor; its index."""
@@ -203,8 +222,30 @@ class Trainer:
     def freeze(self) -> None:
         """Collective: compares, makes buckets, gives rank 0's parameters to all."""
         err = _ErrorStruct()
-        if lib.tutti_trainer_freeze(self._handle, byref(err)):
+        status = lib.tutti_trainer_freeze(self._handle, byref(err))
+        if status == _lib.PEER and self.recover is not None:
+            self.recover()
+        elif status:
             raise err.exception()
+
+    def rebind(self, comm: RawCommunicator) -> None:
+        """Elastic: goes on with the ranks of this communicator. Collective."""
+        err = _ErrorStruct()
+        if lib.tutti_trainer_rebind(self._handle, comm._open(), byref(err)):
+            raise err.exception()
+        self._comm = comm
+
+    def steps(self) -> int:
+        """How many were ended by step(), here or before this rank came."""
+        return lib.tutti_trainer_steps(self._handle)
+
+    def bound(self) -> int:
+        """Elastic: how many were done when the ranks last changed."""
+        return lib.tutti_trainer_bound(self._handle)
+
+    def fingerprint(self) -> int:
+        """Elastic: of the parameters after each step; equal on all ranks."""
+        return lib.tutti_trainer_fingerprint(self._handle)
 
     def grad(self, index: int) -> int:
         """Address of a gradient in its bucket."""
@@ -212,11 +253,11 @@ class Trainer:
 
     def put_grad(self, index: int, grad: int) -> None:
         """Rounds the f32 gradient at this address into its place; what is lost is added next time. For tensors added with wide_param."""
-        self._check(lib.tutti_trainer_put_grad(self._handle, index, grad))
+        self._run(lib.tutti_trainer_put_grad, index, grad)
 
     def put_range(self, index: int, first: int, count: int, grad: int) -> None:
         """The same for `count` elements from `first` on; the address is that of the first of them."""
-        self._check(lib.tutti_trainer_put_range(self._handle, index, first, count, grad))
+        self._run(lib.tutti_trainer_put_range, index, first, count, grad)
 
     def parts(self, index: int) -> List[Tuple[int, int]]:
         """(first element, elements) of the parts in which a tensor travels."""
@@ -228,39 +269,39 @@ class Trainer:
 
     def part_ready(self, index: int, part: int) -> None:
         """A part of the gradient is complete."""
-        self._check(lib.tutti_trainer_part_ready(self._handle, index, part))
+        self._run(lib.tutti_trainer_part_ready, index, part)
 
     def wait_part(self, index: int, part: int) -> None:
         """Returns when parts 0 to `part` of the parameter are those of the last step."""
-        self._check(lib.tutti_trainer_wait_part(self._handle, index, part))
+        self._run(lib.tutti_trainer_wait_part, index, part)
 
     def grad_ready(self, index: int) -> None:
         """The gradient is complete."""
-        self._check(lib.tutti_trainer_grad_ready(self._handle, index))
+        self._run(lib.tutti_trainer_grad_ready, index)
 
     def wait_param(self, index: int) -> None:
         """Returns when the parameter (without optimizer: the averaged gradient) is that of the last step."""
-        self._check(lib.tutti_trainer_wait_param(self._handle, index))
+        self._run(lib.tutti_trainer_wait_param, index)
 
     def average(self) -> None:
         """Waits for the averaged gradients; step() goes on with what the caller makes of them."""
-        self._check(lib.tutti_trainer_average(self._handle))
+        self._run(lib.tutti_trainer_average)
 
     def use(self, index: int, use: bool) -> None:
         """Between average and step: whether the step updates the tensor."""
-        self._check(lib.tutti_trainer_use(self._handle, index, use))
+        self._run(lib.tutti_trainer_use, index, use)
 
     def step(self) -> None:
         """The backward pass is over."""
-        self._check(lib.tutti_trainer_step(self._handle))
+        self._run(lib.tutti_trainer_step)
 
     def flush(self) -> None:
         """Waits for everything."""
-        self._check(lib.tutti_trainer_flush(self._handle))
+        self._run(lib.tutti_trainer_flush)
 
     def reload(self) -> None:
         """Parameters were changed by the caller."""
-        self._check(lib.tutti_trainer_reload(self._handle))
+        self._run(lib.tutti_trainer_reload)
 
     def used(self, index: int) -> bool:
         """Did any rank use the tensor in the last step?"""

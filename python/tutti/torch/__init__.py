@@ -15,6 +15,7 @@ from typing import Any, Dict
 
 import torch.distributed as dist
 
+from ._elastic import ElasticGroup
 from ._first import weight_first
 from ._group import Options, ProcessGroupTutti, create, of
 from ._hook import DDPHookState, ddp_hook
@@ -26,6 +27,7 @@ from ._trace import TraceHandler, trace
 __all__ = [
     "DDPHookState",
     "DistributedOptimizer",
+    "ElasticGroup",
     "Options",
     "ProcessGroupTutti",
     "TraceHandler",

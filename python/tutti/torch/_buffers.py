@@ -27,7 +27,8 @@ class _Wait:
         buffers.wait()
 
 
-def _as_bytes(t: torch.Tensor) -> torch.Tensor:
+def as_bytes(t: torch.Tensor) -> torch.Tensor:
+    """Its memory, as one dimension of bytes."""
     return dense(t.detach()).reshape(-1).view(torch.uint8)
 
 
@@ -73,7 +74,7 @@ class Buffers:
             return
         mine = self._group.rank() == 0
         sizes = [b.numel() * b.element_size() for b in self._taken]
-        self._block = torch.cat([_as_bytes(b) for b in self._taken]) if mine else torch.empty(sum(sizes), dtype=torch.uint8)
+        self._block = torch.cat([as_bytes(b) for b in self._taken]) if mine else torch.empty(sum(sizes), dtype=torch.uint8)
         self._work = self._group.broadcast([self._block], 0)
         for b in self._taken if not mine else ():
             await_on(b, self._wait)

@@ -26,6 +26,7 @@ import torch.distributed as dist
 from .._trainer import Trainer, describe_policy
 from . import _builtin, _hooks, _model, _pipe, _trace
 from ._buffers import Buffers
+from ._elastic import Elastic, ElasticGroup
 from ._group import ProcessGroupTutti
 from ._ledger import Closer
 from ._refusal import refusal_of
@@ -44,7 +45,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
     gradients travel in half the bytes, added in f32; what rounding takes away is added to the next gradient; p.grad cannot be looked at
     then. profile: what tutti.torch.profile() returned or wrote, rank 0's counts: buckets and their order are planned with its
     times. pipe: large Linear layers are computed block by block while their parts travel (_pipe.py). broadcast_buffers: rank 0's buffers
-    count, as with DDP."""
+    count, as with DDP. elastic: training goes on when ranks of an ElasticGroup die and when ranks come (_elastic.py), looked for every
+    `admit_every` steps; p.grad cannot be looked at, buffers are each rank's own. A newcomer gets parameters, optimizer state, the groups'
+    values and a member's buffers, and what `save` returned on a member is given to `load`."""
 
     def __init__(
         self,
@@ -59,6 +62,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         profile: Optional[Any] = None,
         pipe: bool = True,
         broadcast_buffers: bool = True,
+        elastic: bool = False,
+        admit_every: int = 10,
+        save: Optional[Callable[[], bytes]] = None,
+        load: Optional[Callable[[bytes], None]] = None,
         **options: Any,
     ) -> None:
         group = process_group if process_group is not None else dist.distributed_c10d._get_default_group()
@@ -71,20 +78,23 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.wire = self._check_wire(wire, sharded)
         found, owned = _model.trained(model, optimizer)
         _check_free(found)
-        _model.check_alike(group, model)
+        self._elastic = self._go_elastic(admit_every, save, load) if elastic else None
+        if self._elastic is None:
+            _model.check_alike(group, model)
         self._norm = 0.0
         self._trainer = self._open(find_unused_parameters, options)
         updates = Library(self._trainer, optimizer, self._kind) if self.builtin else Wrapped(self._trainer, optimizer)
-        refusal = refusal_of(policy, sharded, wire)
+        refusal = refusal_of(policy, sharded, wire, elastic)
         self._steps = Steps(self._trainer, updates, deferred, sharded, find_unused_parameters, refusal)
-        self._share()
-        self._add_tensors(found, _times_of(profile), sharded)
+        if self._elastic is None:
+            self._share()
+        self._add_tensors(found, _times_of(profile), sharded or elastic)
         self._strangers = self._find_strangers()
-        self._buffers = Buffers(group, model, broadcast_buffers)
-        if self.builtin and optimizer.state:
+        self._buffers = Buffers(group, model, broadcast_buffers and not elastic)
+        if self.builtin and optimizer.state and not self._trainer.steps():
             _builtin.restore(self._trainer, self._slots, optimizer, optimizer.state_dict())
             optimizer.state.clear()
-        self._install(owned, pipe)
+        self._install(owned, pipe and not elastic)
 
     # ---- making ----
 
@@ -105,11 +115,21 @@ class DistributedOptimizer(torch.optim.Optimizer):
             raise ValueError(f"tutti: wire {wire!r} is for the library's own SGD, Adam and AdamW (builtin) and not for {self.policy}")
         return wire
 
+    def _go_elastic(self, every: int, save: Any, load: Any) -> Elastic:
+        if not isinstance(self.group, ElasticGroup):
+            raise TypeError("elastic=True needs process_group=tutti.torch.ElasticGroup(): the ranks of torch.distributed never change")
+        if not self.builtin:
+            raise ValueError("elastic=True is for the library's own SGD, Adam and AdamW (builtin)")
+        return Elastic(self.group, self.model, self.inner, every, save, load)
+
     def _open(self, unused: bool, options: Dict[str, Any]) -> Trainer:
         self._kind = _builtin.kind_of(self.inner) if self.builtin else "none"
         more = dict(options, optimizer=self._kind, clip_norm=self.clip_norm if self.builtin else 0.0)
         if self.wire != "f32":
             more.setdefault("algo", "direct")
+        if self._elastic is not None:
+            more.update(self._elastic.options)
+            return self._elastic.open(lambda: Trainer(self.group._comm, self.policy, allow_unused=unused, keep_grads=True, **more))
         return Trainer(self.group._comm, self.policy, allow_unused=unused, keep_grads=True, no_broadcast=True, **more)
 
     def _add_tensors(self, found: List[_model.Trained], times: Dict[str, Any], sharded: bool) -> None:
@@ -117,6 +137,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._steps.set_slots(slots)
         self._steps.updates.set_values()
         self._trainer.freeze()
+        if self._elastic is not None:
+            self._elastic.check()
+            self._steps.count = self._trainer.steps()
         for s in slots:
             s.stand_in = s.narrow or sharded
             s.bind(self._trainer.grad(s.index), torch.bfloat16 if s.narrow else s.param.dtype)
@@ -178,7 +201,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 self._norm = float(torch.nn.utils.clip_grad_norm_(params, self.clip_norm)) if params else 0.0
             self._steps.step()
             self._buffers.share()
+            if self._elastic is not None:
+                self._elastic.after_step(self.flush)
+                self._elastic.check()
         return loss
+
+    @property
+    def steps(self) -> int:
+        """How many were made; with elastic=True also before this rank came."""
+        return self._steps.count
 
     def _check_places(self) -> None:
         for s in self._slots:
@@ -278,6 +309,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
                     self._meet_refused(self._steps.refused)
                 self._steps.drop()
                 self.flush()
+                if self._elastic is not None and self._steps.phase != OPEN and keep_state:
+                    self._elastic.end(self.flush)
                 if self.builtin and keep_state and self._steps.phase != OPEN:
                     _builtin.export(self._trainer, self._slots, self.inner)
             finally:

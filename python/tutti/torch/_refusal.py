@@ -39,10 +39,12 @@ class Refusal(NamedTuple):
         return f"zero_grad() between backward() and step(), where the update has begun: call it before backward(), or use {self.other}"
 
 
-def refusal_of(policy: str, sharded: bool, wire: str) -> Optional[Refusal]:
+def refusal_of(policy: str, sharded: bool, wire: str, elastic: bool = False) -> Optional[Refusal]:
     """None where every rank has the averages."""
     if sharded:
         return Refusal(f"with policy='{policy}' no rank has all averaged gradients, and updates begin during backward()", "policy='dear'")
     if wire != "f32":
         return Refusal(f"with wire='{wire}' averaged gradients are in buffers of {wire}, not in p.grad", "wire='f32'")
+    if elastic:
+        return Refusal("with elastic=True averaged gradients are not in p.grad: it is kept until the step is done on all ranks", "elastic=False")
     return None

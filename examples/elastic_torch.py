@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""A PyTorch model that trains on when ranks die and when ranks come.
+
+    tutti run -n 4 --elastic 2..4 -- python3 examples/elastic_torch.py
+    kill -9 <a rank>          # the others finish the step; a new process takes its place and goes on where they are
+
+The loop has no try/except: opt.step(), backward() and the forward pass go on with those who live. Data
+follows from step, rank and number of ranks. At the end all print the same hash."""
+import argparse
+import hashlib
+import os
+import signal
+import time
+
+import torch
+
+import tutti.torch
+
+
+def batch(step, rank, size):
+    """This rank's share of the 64 samples of a step."""
+    data = torch.randn(64, 32, generator=torch.Generator().manual_seed(step))[rank::size]
+    return data, data.sum(dim=1, keepdim=True).sin()
+
+
+def digest(model):
+    return hashlib.sha256(b"".join(bytes(p.detach().flatten().view(torch.uint8).tolist()) for p in model.parameters())).hexdigest()[:16]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--pause", type=float, default=0.01, help="seconds, as if a step took longer")
+    parser.add_argument("--policy", default="dear")
+    parser.add_argument("--die", action="store_true", help="rank 1 kills itself after a third of the steps")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    group = tutti.torch.ElasticGroup()
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 1))
+    inner = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    seen = []  # the caller's own state; newcomers get it
+    opt = tutti.torch.DistributedOptimizer(
+        inner, model, policy=args.policy, process_group=group, elastic=True,
+        save=lambda: ",".join(seen).encode(), load=lambda b: seen.extend(b.decode().split(",")),
+    )  # fmt: skip
+    print(f"rank {group.rank()} of {group.size()} begins at step {opt.steps}, change {group.changes}", flush=True)
+    while opt.steps < args.steps:
+        if args.die and group.changes == 0 and group.rank() == 1 and opt.steps == args.steps // 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        data, wanted = batch(opt.steps, group.rank(), group.size())
+        loss = torch.nn.functional.mse_loss(model(data), wanted)
+        opt.zero_grad()
+        loss.backward()
+        if opt.steps % 50 == 0:
+            inner.param_groups[0]["lr"] *= 0.9
+            seen.append(f"{opt.steps}")
+        opt.step()
+        time.sleep(args.pause)
+    opt.close()
+    print(
+        f"END {opt.steps} steps, {group.size()} ranks, {group.changes} changes, lr {inner.param_groups[0]['lr']:.6f}, "
+        f"{len(seen)} notes, loss {loss.item():.3f}, hash {digest(model)}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
