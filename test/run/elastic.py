@@ -270,6 +270,9 @@ def soak(worker, args):
         print(f"kill to next finished step, ms: median {gaps[len(gaps) // 2]:.1f}, "
               f"p99 {gaps[min(len(gaps) - 1, int(len(gaps) * 0.99))]:.1f}, worst {gaps[-1]:.1f} of {len(gaps)}")
     ends = sum(1 for r in job.ranks if r.said("END"))
+    mixed = max([int(r.said("MIXED").split()[1]) for r in job.ranks if r.said("MIXED")], default=0)
+    if mixed:
+        print(f"{mixed} steps were interrupted between two buckets")
     print(f"seed {args.seed}: {reached} changes, {len(kills)} failures of members, {number} newcomers, "
           f"{ends} at the end with equal bits, {len(bad)} wrong")
     return bad + ([f"only {reached} changes"] if reached < args.changes else [])

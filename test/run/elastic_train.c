@@ -1,6 +1,7 @@
 /* elastic_train.c - a trainer whose ranks come and go: elastic_train STEPS [COUNT [PAUSE_US [EVERY]]].
  *
- * Takes the place of elastic.c under elastic.py and prints the same lines. ELASTIC_POLICY [dear],
+ * Takes the place of elastic.c under elastic.py and prints the same lines, and before END a line
+ * MIXED: in how many steps buckets were averaged by different ranks. ELASTIC_POLICY [dear],
  * ELASTIC_OPTIMIZER [sgd with momentum; adam], ELASTIC_CLIP (a norm; the last tensor is then used in
  * every other step only). A process has a number (ELASTIC_ID, else its rank), and its gradients
  * depend on number and step only: multiples of 2^-10, whose sums are exact in any order.
@@ -51,7 +52,7 @@ static struct history past;
 static size_t counts[TENSORS];
 /* latest: after the last step; before: after the one before it */
 static float *params[TENSORS], *latest[TENSORS], *before[TENSORS];
-static uint64_t seen_steps;
+static uint64_t seen_steps, mixed; /* mixed: buckets of one step were averaged by different ranks */
 static struct tutti_comm *comm;
 static struct tutti_trainer *trainer;
 static uint64_t limit = 1000, every = 4;
@@ -141,8 +142,12 @@ static void record(void)
         return;
     if (tutti_trainer_steps(trainer) != past.recorded + 1)
         out("BAD", 0, "a step was left out");
-    for (unsigned l = 0; l < LAYERS; l++)
+    bool differs = false;
+    for (unsigned l = 0; l < LAYERS; l++) {
         record_layer(l);
+        differs |= memcmp(past.of[l][past.n[l] - 1].in, past.of[0][past.n[0] - 1].in, IDS / 8) != 0;
+    }
+    mixed += differs;
     past.recorded++;
     seen_steps++;
     for (unsigned x = 0; x < TENSORS; x++) {
@@ -402,6 +407,7 @@ int main(int argc, char **argv)
         train_step(pause_us);
     }
     replay();
+    printf("MIXED %" PRIu64 " of %" PRIu64 " steps\n", mixed, seen_steps);
     printf("END %" PRIu64 " %016" PRIx64 " %u %u\n", past.recorded, tutti_trainer_fingerprint(trainer),
            tutti_comm_size(comm), tutti_comm_changes(comm));
     fflush(stdout);
