@@ -42,6 +42,7 @@ static bool leave(struct tt_trainer *t)
     if (t->comm)
         tt_comm_close(t->comm);
     t->comm = NULL;
+    t->step_ns = t->first_ns = 0; /* the trace has ended */
     return ok;
 }
 

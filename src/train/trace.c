@@ -46,6 +46,7 @@ static void take_spans(const struct tt_trainer *t, struct tt_record_trainer *r)
 {
     const struct tt_policy_span *spans = t->spans;
     const size_t n = t->nspans;
+    const uint32_t check = t->check != TT_NO_LAUNCH;
     r->stepped_ps = t->times.backward_ps;
     for (size_t i = n; t->policy->wait_at_step && i-- > 0;)
         r->stepped_ps = spans[i].kind == TT_SPAN_FORWARD ? spans[i].start_ps : r->stepped_ps;
@@ -54,8 +55,8 @@ static void take_spans(const struct tt_trainer *t, struct tt_record_trainer *r)
         struct tt_record_span s = {.kind = (uint8_t)span_kind(spans[i].kind),
                                    .start_ps = spans[i].start_ps,
                                    .end_ps = spans[i].end_ps};
-        if (s.kind == TT_RECORD_SPAN_LAUNCH) /* the gate is not of the policy */
-            s.index = k + (t->gate != TT_NO_LAUNCH && k >= t->gate);
+        if (s.kind == TT_RECORD_SPAN_LAUNCH) /* check and gate are not of the policy */
+            s.index = k + check + (t->gate != TT_NO_LAUNCH && k + check >= t->gate);
         if (!join_span(r, &s))
             r->span[r->nspans++] = s;
     }
@@ -96,6 +97,7 @@ void tt_train_trace_freeze(struct tt_trainer *t)
     tt_comm_trace_trainer(t->comm, &r);
     free(t->spans);
     t->spans = NULL;
+    t->nspans = 0;
     t->step_ns = tt_now_ns();
 }
 
@@ -139,8 +141,9 @@ static void trace_launch(struct tt_trainer *t, enum tt_record_kind kind, uint32_
                          uint64_t from_ns)
 {
     const struct tt_launch *x = &t->launches[k];
-    const uint64_t bytes = x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data
-                                   : t->policy->buckets[x->l.bucket].bytes;
+    const uint64_t bytes = x->check  ? sizeof t->elastic.card * t->ranks
+                           : x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data
+                                     : t->policy->buckets[x->l.bucket].bytes;
     tt_comm_trace_note(t->comm, (struct tt_record_event){.start_ns = from_ns,
                                                          .end_ns = tt_now_ns(),
                                                          .bytes = bytes,

@@ -110,14 +110,14 @@ struct tt_trainer {
     double norm, clip; /* of this step */
     double scale, next_scale;
 
-    uint64_t steps;       /* begun */
+    uint64_t steps; /* begun */
     /* TUTTI_TRACE: when the last step ended; when the first gradient of this one was ready; the
      * policy's timeline, until freeze has handed it over */
     uint64_t step_ns, first_ns;
     struct tt_policy_span *spans;
     size_t nspans;
-    bool numbered;  /* layers are */
-    bool repeated;  /* step() has ended the step, but returned an error: it will be called again */
+    bool numbered; /* layers are */
+    bool repeated; /* step() has ended the step, but returned an error: it will be called again */
     struct tt_elastic elastic;
     bool averaged;        /* the last step's gradients were asked for before its updates */
     _Atomic bool active;  /* the first gradient of a step was ready, step() not called yet */
