@@ -498,6 +498,19 @@ def a_thread_trains(w):
     time.sleep(0.1)
 
 
+@ending(short=True)
+def a_thread_is_in_backward(w):
+    """Torch alone aborts here: the thread comes back to an interpreter that has ended."""
+
+    def train():
+        with contextlib.suppress(RuntimeError):
+            w.train()
+
+    next(w.model.parameters()).register_hook(lambda _: time.sleep(0.3))
+    threading.Thread(target=train, daemon=True).start()
+    time.sleep(0.1)
+
+
 @ending
 def a_thread_trains_to_its_end(w):
     threading.Thread(target=w.train, args=(5,)).start()

@@ -7,12 +7,16 @@ to a group closes it.
 Closing is collective and therefore never done where it could block others: a thread does it; the process waits for those threads before it
 exits, 30 s at most. A rank that leaves with an exception aborts, so that the others hear its name at once. Whether an exception leaves the
 program or is handled is known at the program's end: a group that is closed in the middle of one closes then, or a little later.
+
+A daemon thread that is in torch when the interpreter ends makes torch abort, with or without this package. Once groups are closed, steps
+raise: the process gives such threads the time to end.
 """
 
 import atexit
 import contextlib
 import sys
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional
 
 from .. import Error, RawCommunicator, _exit
@@ -20,6 +24,8 @@ from .. import Error, RawCommunicator, _exit
 UNCLAIMED = 768  # works that nobody has waited for; the library runs 1024 at a time
 EXIT_WAIT = 30.0
 UNDECIDED = 1.0  # seconds in which an exception ends the program, if it does
+TRAINERS_WAIT = 2.0
+trainers: set = set()  # identities of the threads in which gradients were made
 
 
 class Ledger:
@@ -136,6 +142,10 @@ class Closer:
             c.begin()
         for c in everything:
             c._thread.join(EXIT_WAIT)  # type: ignore[union-attr]
+        until = time.monotonic() + TRAINERS_WAIT
+        for t in threading.enumerate():
+            if t.ident in trainers and t is not threading.current_thread():
+                t.join(max(0.0, until - time.monotonic()))
 
 
 atexit.register(Closer.finish_all)

@@ -21,6 +21,7 @@ import torch
 from .._trainer import Trainer
 from . import _trace
 from ._awaited import arrived, await_on, is_awaited, wait_for
+from ._ledger import trainers
 from ._refusal import Refusal
 from ._slot import Slot
 from ._tensors import dense
@@ -473,6 +474,7 @@ def call(ref: Any, name: str, *args: Any) -> None:
     steps = ref()
     if steps is None:
         return
+    trainers.add(threading.get_ident())
     with steps.lock:
         if steps.trainer._own is not None:
             getattr(steps, name)(*args)
