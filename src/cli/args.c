@@ -190,9 +190,7 @@ bool cli_flag(const struct cli_args *a, const char *name)
     return cli_value(a, name) != NULL;
 }
 
-/* Prints text in lines of at most WIDTH columns, the first of which begins at column `at`, the
- * others at `indent`. Line ends inside the text are blanks. */
-static void put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
+void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
 {
     bool first = true; /* of its line */
     for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
@@ -214,7 +212,7 @@ static void put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
 static void put_option(FILE *out, const char *left, const char *help)
 {
     int n = fprintf(out, "  %-*s ", HELP - 3, left);
-    put_wrapped(out, help, (size_t)(n > 0 ? n : 0), HELP);
+    cli_put_wrapped(out, help, (size_t)(n > 0 ? n : 0), HELP);
 }
 
 /* All of it comes from the command's table: synopsis, summary, details, options, examples. */
@@ -223,7 +221,7 @@ void cli_help(const struct cli_command *c, FILE *out)
     fprintf(out, "usage: tutti %s\n\n%s\n", c->synopsis, c->summary);
     if (c->details) {
         fputc('\n', out);
-        put_wrapped(out, c->details, 0, 0);
+        cli_put_wrapped(out, c->details, 0, 0);
     }
     fprintf(out, "\noptions:\n");
     const struct cli_option *o;

@@ -66,6 +66,9 @@ bool cli_asks_help(const struct cli_command *c, int argc, char **argv);
 /* The usage text of one command, and the list of all commands. */
 void cli_help(const struct cli_command *c, FILE *out);
 void cli_usage(FILE *out, const struct cli_command *const *commands, size_t n);
+/* Prints text in lines of at most 100 columns, the first of which begins at column `at`, the others
+ * at `indent`. Line ends inside the text are blanks. */
+void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent);
 
 /* common.c: options several commands share, and how answers are given */
 extern const struct cli_option cli_problem_options[]; /* --size --coll --dtype --op --root */

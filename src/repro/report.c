@@ -301,7 +301,7 @@ static void print_text(const struct repro_report *r)
 {
     for (size_t i = 0; i < r->nlines; i++)
         if (!r->lines[i].check)
-            printf("%s\n", r->lines[i].text);
+            cli_put_wrapped(stdout, r->lines[i].text, (size_t)printf("- "), 2);
     for (size_t i = 0; i < r->ntables; i++)
         print_table(&r->tables[i]);
     printf("\n");

@@ -14,6 +14,10 @@ complains 'cannot write in file'
 runs 2 repro dln --svg no-such/directory --quick
 complains 'cannot make the folder no-such/directory'
 
+# Notes are paragraphs of a screen's width.
+runs 0 repro hybrid --quick
+[ "$(awk '/^$/ { exit } /^- / { notes++ } length > 100 { long++ } END { print (notes > 1) long + 0 }' out)" = 10 ] || bad "notes: $(head -12 out)"
+
 runs 0 repro all --quick --json --svg pictures
 json '[e["experiment"] for e in d] == ["dear", "dln", "hybrid", "multitree", "flexreduce"] and all(e["ok"] for e in d)'
 cp out all
