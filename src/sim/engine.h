@@ -12,8 +12,9 @@ enum tt_busy { TT_BUSY_SEND, TT_BUSY_RECV, TT_BUSY_REDUCE, TT_BUSY_ANY, TT_BUSY_
 struct tt_host {
     /* when its last message was issued; when the next one may be taken in */
     uint64_t issue_ps, take_ps;
-    uint64_t sum_ps;  /* when its reductions so far will be done */
-    uint32_t out, in; /* messages in flight, while ports are limited */
+    bool adding;              /* a reduction is under way */
+    uint32_t turn, last_turn; /* connections whose reductions wait (flow_sum.c): first, last */
+    uint32_t out, in;         /* messages in flight, while ports are limited */
     /* per kind: activities under way, since when at least one, time spent so far */
     uint32_t busy[TT_BUSY_KINDS];
     uint64_t since[TT_BUSY_KINDS];
@@ -33,8 +34,10 @@ struct tt_done {
 /* Something that a host does one at a time and that became ready at this moment. */
 struct tt_request {
     uint32_t op, segment, kind; /* kind of event; for requests of a port: the step */
+    uint32_t conn; /* whose message made it ready, or TT_WORK_NONE: an operation of its rank */
 };
 struct tt_port_queue;
+struct tt_line;
 struct tt_engine {
     const struct tt_sim_input *in;
     const struct tt_work *w;
@@ -52,6 +55,11 @@ struct tt_engine {
     struct tt_vec going;             /* uint32_t: connections that have both ports and start now */
     /* uint32_t: ports to examine (rank: outgoing, ranks + rank: incoming) */
     struct tt_vec freed;
+    struct tt_line *line;     /* per connection, then per rank: reductions that wait; with gamma */
+    struct tt_vec waiting;    /* what waits in lines; `spare` is the first that is not used */
+    struct tt_vec free_hosts; /* uint32_t: hosts that may begin a reduction in this moment */
+    uint32_t spare;
+    uint32_t cause;  /* the connection whose message is being taken in, or TT_WORK_NONE */
     double gamma_ps; /* reduction time per byte */
     uint64_t now, arrived, finished;
     bool failed, beyond; /* out of memory; a time beyond 2^62 ps */
@@ -64,8 +72,6 @@ void tt_sim_host_idle(struct tt_engine *e, uint32_t rank, enum tt_busy kind); /*
 /* The host overhead of one message: when it may be injected, and when it is taken in. */
 uint64_t tt_sim_host_issue(struct tt_engine *e, uint32_t rank);
 uint64_t tt_sim_host_take(struct tt_engine *e, uint32_t rank);
-/* When a reduction of so many bytes that is ready now will be done. */
-uint64_t tt_sim_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes);
 tutti_status tt_sim_ports_open(struct tt_engine *e, struct tutti_error *err);
 void tt_sim_ports_close(struct tt_engine *e); /* accepts a state opened in part */
 /* May this connection's message go at once? If not, tt_sim_engine_inject is called when it has
@@ -78,6 +84,18 @@ void tt_sim_port_settle(struct tt_engine *e);
 /* time_ps + ps; notes if the sum is beyond what can be represented. */
 uint64_t tt_sim_engine_later(struct tt_engine *e, uint64_t time_ps, double ps);
 
+/* flow_sum.c: reductions, one after the other. */
+tutti_status tt_sim_sums_open(struct tt_engine *e, struct tutti_error *err); /* after the hosts */
+void tt_sim_sums_close(struct tt_engine *e); /* accepts a state opened in part */
+/* The reduction is ready and gets in line. */
+void tt_sim_host_add(struct tt_engine *e, const struct tt_request *x, uint32_t rank);
+/* The host may have something to add, and time for it. */
+void tt_sim_host_free(struct tt_engine *e, uint32_t rank);
+/* at the end of a moment: hosts that are free begin their next reduction */
+void tt_sim_sums_settle(struct tt_engine *e);
+
 /* flow.c: the connection's next message has its ports and starts. */
 void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn);
+/* flow.c: the reduction will be done then. */
+void tt_sim_engine_added(struct tt_engine *e, uint64_t time_ps, uint32_t op, uint32_t segment);
 #endif

@@ -48,7 +48,7 @@ static void flow_finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint
 /* The host will do this at the end of the moment, in listed order (serve_all). */
 static void flow_ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
 {
-    const struct tt_request x = {op, segment, kind};
+    const struct tt_request x = {op, segment, kind, e->cause};
     e->failed = e->failed || !tt_vec_push(&e->requests, &x, 1);
 }
 
@@ -207,6 +207,15 @@ static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
     left_sender(e, &x);
 }
 
+/* What becomes ready by it stands in the line of the connection. */
+static void flow_take(struct tt_engine *e, uint32_t recv, uint32_t segment)
+{
+    e->cause = e->w->op[recv].conn;
+    count_down(e, recv, segment, e->w->op[recv].rank);
+    flow_tell(e);
+    e->cause = TT_WORK_NONE;
+}
+
 /* Arrival frees the ports before the receiver takes the message in. */
 static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
 {
@@ -217,13 +226,21 @@ static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
     if (e->in->t->overhead_ps)
         flow_ask(e, EV_TAKE, recv, segment);
     else
-        count_down(e, recv, segment, o->rank);
+        flow_take(e, recv, segment);
 }
 
 static void flow_reduced(struct tt_engine *e, uint32_t op, uint32_t segment)
 {
-    tt_sim_host_idle(e, e->w->op[op].rank, TT_BUSY_REDUCE);
-    flow_finish(e, op, segment, e->w->op[op].rank);
+    const uint32_t rank = e->w->op[op].rank;
+    tt_sim_host_idle(e, rank, TT_BUSY_REDUCE);
+    e->host[rank].adding = false;
+    tt_sim_host_free(e, rank);
+    flow_finish(e, op, segment, rank);
+}
+
+void tt_sim_engine_added(struct tt_engine *e, uint64_t time_ps, uint32_t op, uint32_t segment)
+{
+    flow_put(e, time_ps, EV_DONE, op, segment);
 }
 
 /* ---- the run ---- */
@@ -242,7 +259,7 @@ static void flow_handle(struct tt_engine *e, struct tt_queue_item x)
         flow_arrive(e, what, x.extra);
         break;
     case EV_TAKE:
-        count_down(e, what, x.extra, e->w->op[what].rank);
+        flow_take(e, what, x.extra);
         break;
     default:
         flow_reduced(e, what, x.extra);
@@ -252,16 +269,6 @@ static void flow_handle(struct tt_engine *e, struct tt_queue_item x)
 
 /* ---- what hosts do one at a time ---- */
 
-/* The host's reductions run one after the other; `from` is when this one starts. */
-static void serve_reduction(struct tt_engine *e, const struct tt_request *x, uint32_t rank)
-{
-    uint64_t from = e->host[rank].sum_ps > e->now ? e->host[rank].sum_ps : e->now;
-    uint64_t to = tt_sim_host_reduce(e, rank, tt_sim_work_reduce_bytes(e->w, x->op, x->segment));
-    tt_sim_host_busy(e, rank, TT_BUSY_REDUCE);
-    tt_sim_timeline_work(e->r, e->w, (uint64_t)x->op * e->w->segments + x->segment, from, to);
-    flow_put(e, to, EV_DONE, x->op, x->segment);
-}
-
 static void flow_serve(struct tt_engine *e, const struct tt_request *x)
 {
     const struct tt_work_op *o = &e->w->op[x->op];
@@ -270,7 +277,7 @@ static void flow_serve(struct tt_engine *e, const struct tt_request *x)
     else if (x->kind == EV_TAKE)
         flow_put(e, tt_sim_host_take(e, o->rank), EV_TAKE, x->op, x->segment);
     else
-        serve_reduction(e, x, o->rank);
+        tt_sim_host_add(e, x, o->rank);
 }
 
 static int as_listed(const void *x, const void *y)
@@ -331,6 +338,7 @@ static void flow_settle(struct tt_engine *e)
     } while (e->asking.len && !e->failed);
     if (e->requests.len)
         serve_all(e);
+    tt_sim_sums_settle(e);
     tt_sim_fluid_settle(&e->fluid, e->now, &e->q);
 }
 
@@ -406,6 +414,8 @@ static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
     for (uint32_t i = 0; i < e->w->nconns; i++)
         e->stream[i].next = e->w->msg[e->w->conn[i].first].send;
     tutti_status st = tt_sim_ports_open(e, err);
+    if (!st)
+        st = tt_sim_sums_open(e, err);
     return st ? st : tt_sim_fluid_open(&e->fluid, e->in, e->r, err);
 }
 
@@ -418,6 +428,7 @@ static void engine_close(struct tt_engine *e)
     tt_vec_free(&e->requests);
     tt_vec_free(&e->serving);
     tt_sim_ports_close(e);
+    tt_sim_sums_close(e);
     tt_sim_queue_close(&e->q);
     tt_sim_fluid_close(&e->fluid);
 }
@@ -425,7 +436,7 @@ static void engine_close(struct tt_engine *e)
 tutti_status tt_sim_flow_run(const struct tt_sim_input *in, struct tt_sim_report *r,
                              struct tutti_error *err)
 {
-    struct tt_engine e = {.in = in, .w = in->w, .r = r};
+    struct tt_engine e = {.in = in, .w = in->w, .r = r, .cause = TT_WORK_NONE};
     tutti_status st = engine_open(&e, err);
     if (!st) {
         start_all(&e);

@@ -3,7 +3,7 @@
  *
  * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at
  * least o apart. One message costs o, and m messages from (or to) one rank cost m*o, as in cost.
- * Reductions of a rank run one after the other.
+ * Reductions of a rank run one after the other (flow_sum.c).
  *
  * Ports (only if declared): a rank has at most that many messages in flight in each direction,
  * from their first byte to their arrival. A message waits for a port of its sender, keeps it,
@@ -81,15 +81,6 @@ uint64_t tt_sim_host_take(struct tt_engine *e, uint32_t rank)
     return at;
 }
 
-uint64_t tt_sim_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes)
-{
-    struct tt_host *h = &e->host[rank];
-    double ps = e->gamma_ps * e->in->slow[rank] * (double)bytes;
-    uint64_t from = h->sum_ps > e->now ? h->sum_ps : e->now;
-    /* The correction removes what only the arithmetic added, as in end_of (fluid.c). */
-    return h->sum_ps = tt_sim_engine_later(e, from, ceil(ps - 1e-3 - ps * 1e-15));
-}
-
 /* ---- ports ---- */
 
 /* Connections waiting for one port: conn[first ..]; those before `first` are gone. */
@@ -128,7 +119,7 @@ void tt_sim_ports_close(struct tt_engine *e)
 static void note(struct tt_engine *e, struct tt_vec *list, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
-    const struct tt_request x = {s->next, s->segment, tt_sim_work_step(e->w, s->next)};
+    const struct tt_request x = {s->next, s->segment, tt_sim_work_step(e->w, s->next), conn};
     e->failed = e->failed || !tt_vec_push(list, &x, 1);
 }
 
