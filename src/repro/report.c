@@ -17,9 +17,19 @@
 
 #include "cli/plot.h"
 
+static void forget_plan(struct repro_report *r)
+{
+    tutti_plan_free(r->plan);
+    tutti_topo_free(r->topo);
+    r->plan = NULL;
+    r->topo = NULL;
+    r->planned[0] = 0;
+}
+
 /* Frees what the report holds, not the report itself. */
 static void clear(struct repro_report *r)
 {
+    forget_plan(r);
     for (size_t i = 0; i < r->ntables; i++)
         free(r->tables[i].cells);
     free(r->tables);
@@ -230,16 +240,38 @@ bool repro_has_algo(const char *name)
     return false;
 }
 
-bool repro_price_why(struct repro_report *r, const struct repro_case *c,
-                     struct tutti_sim_result *ret, struct repro_answer *answer)
+tutti_status repro_plan(struct repro_report *r, const struct repro_case *c,
+                        const struct tutti_topo **ret_topo, const struct tutti_plan **ret,
+                        struct tutti_error *err)
 {
     struct tutti_plan_options o = {
         .size = sizeof o, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
-    struct tutti_topo *t = NULL;
-    struct tutti_plan *p = NULL;
+    char name[REPRO_CASE];
+    int len = snprintf(name, sizeof name, "%s %s %s %llu", c->spec, c->algo,
+                       c->options ? c->options : "", (unsigned long long)c->bytes);
+    tutti_status st = TUTTI_OK;
+    assert(len > 0 && (size_t)len < sizeof name);
+    if (strcmp(name, r->planned) != 0) {
+        forget_plan(r);
+        st = tutti_topo_parse(c->spec, &r->topo, err);
+        if (!st)
+            st = tutti_plan_make(r->topo, &o, &r->plan, err);
+        if (!st)
+            snprintf(r->planned, sizeof r->planned, "%s", name);
+    }
+    *ret_topo = r->topo;
+    *ret = r->plan;
+    return st;
+}
+
+bool repro_price_why(struct repro_report *r, const struct repro_case *c,
+                     struct tutti_sim_result *ret, struct repro_answer *answer)
+{
+    const struct tutti_topo *t;
+    const struct tutti_plan *p;
     struct tutti_plan_info info;
     struct tutti_error err;
-    tutti_status st = TUTTI_OK;
+    tutti_status st;
     if (r->failed)
         return false;
     *answer = (struct repro_answer){0};
@@ -248,9 +280,7 @@ bool repro_price_why(struct repro_report *r, const struct repro_case *c,
         *ret = (struct tutti_sim_result){0};
         return true;
     }
-    st = tutti_topo_parse(c->spec, &t, &err);
-    if (!st)
-        st = tutti_plan_make(t, &o, &p, &err);
+    st = repro_plan(r, c, &t, &p, &err);
     if (!st) {
         tutti_plan_simulate(p, ret);
         tutti_plan_info(p, NULL, &info);
@@ -260,8 +290,6 @@ bool repro_price_why(struct repro_report *r, const struct repro_case *c,
     } else {
         snprintf(answer->why, sizeof answer->why, "%.*s", (int)sizeof answer->why - 1, err.text);
     }
-    tutti_plan_free(p);
-    tutti_topo_free(t);
     return !st;
 }
 

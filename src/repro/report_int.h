@@ -6,6 +6,7 @@
 #include "repro/repro.h"
 
 enum { REPRO_PLOTS = 3 }; /* pictures of a table, at most */
+enum { REPRO_CASE = 320 };
 
 enum cell_kind { TEXT, REAL, COUNT };
 
@@ -48,7 +49,17 @@ struct repro_report {
     struct table *tables;
     struct line *lines;
     size_t ntables, nlines;
+    /* the last plan and its network, by the text of its case: what is priced is often simulated
+     * next */
+    char planned[REPRO_CASE];
+    struct tutti_topo *topo;
+    struct tutti_plan *plan;
 };
+
+/* The plan of a case and its network, which the report owns until the next call. */
+tutti_status repro_plan(struct repro_report *r, const struct repro_case *c,
+                        const struct tutti_topo **ret_topo, const struct tutti_plan **ret,
+                        struct tutti_error *err);
 
 /* report_html.c. Write DIR/<experiment>-<table>.svg for every plotted table (further pictures of
  * it: ...-<column>.svg), and DIR/<experiment>.html. Return 0 or the exit code after a complaint. */

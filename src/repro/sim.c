@@ -5,7 +5,7 @@
  * the last one) or as its data allow (level flow). Neither is always faster: running ahead hides
  * latency, but messages of different steps may then meet on a link. Comparisons take the faster
  * of the two for every algorithm, so that none is judged by an unsuitable way of issuing. */
-#include "repro/repro.h"
+#include "repro/report_int.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,11 +55,9 @@ static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo
 static bool sim_simulate(struct repro_report *r, const struct repro_case *c,
                          const struct tutti_sim_options *o, bool one, struct tutti_sim_info *ret)
 {
-    struct tutti_plan_options po = {
-        .size = sizeof po, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
     struct tutti_sim_options with = *o;
-    struct tutti_topo *t = NULL;
-    struct tutti_plan *p = NULL;
+    const struct tutti_topo *t;
+    const struct tutti_plan *p;
     struct tutti_error err;
     if (repro_failed(r))
         return false;
@@ -69,15 +67,11 @@ static bool sim_simulate(struct repro_report *r, const struct repro_case *c,
     }
     with.progress = sim_show;
     with.progress_ctx = r;
-    tutti_status st = tutti_topo_parse(c->spec, &t, &err);
+    tutti_status st = repro_plan(r, c, &t, &p, &err);
     if (!st)
-        st = tutti_plan_make(t, &po, &p, &err);
-    if (!st)
-        st = run_plan(p, t, po.count, &with, one, ret, &err);
+        st = run_plan(p, t, c->bytes / 4, &with, one, ret, &err);
     if (st && st != TUTTI_ERR_REFUSED)
         repro_fail(r, &err);
-    tutti_plan_free(p);
-    tutti_topo_free(t);
     return !st;
 }
 
