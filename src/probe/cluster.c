@@ -1,4 +1,5 @@
-/* cluster.c - finds groups of hosts behind shared uplinks from what crowds did to pairs.
+/* cluster.c - finds groups of hosts behind shared uplinks from what crowds did to pairs, and from
+ * pairs that are slow by themselves.
  *
  * In a crowd every host sends to one host and receives from one. A flow inside a group then has
  * its two interfaces to itself and is as fast as alone; a flow between groups shares uplinks and
@@ -10,6 +11,11 @@
  *        0 -> 1 -> 0, 2 -> 3 -> 2         no pair is slowed down
  *        0 -> 2, 1 -> 3, 2 -> 0, 3 -> 1   all at half their rate: 02, 13 far
  *        0 -> 3, 1 -> 2, ...              the same: 03, 12 far          => {0 1} {2 3}
+ *
+ * An uplink that is narrower than its hosts' links slows pairs down without a crowd: a pair that is
+ * slow in both directions, although both its ends are faster with others, is far too. That needs no
+ * more time than the pairs themselves. On a busy machine there may be none for crowds; then near is
+ * what is not far, and only such uplinks are seen.
  *
  * Hosts are taken in order; each joins the first group whose members are all near to it. A group
  * therefore contains no far pair. Two groups may have near pairs between them, where no crowd
@@ -40,16 +46,23 @@ static bool slowed(const struct tt_probe *p, uint32_t a, uint32_t b)
     return x->crowds && tt_probe_suffers(p, a, b, x->crowd);
 }
 
-static bool far(const struct tt_probe *p, uint32_t a, uint32_t b)
+/* Both directions: a busy moment of the machine slows down one. */
+static bool narrow(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
-    return slowed(p, a, b) || slowed(p, b, a);
+    const uint64_t there = tt_probe_pair(p, a, b)->bw, back = tt_probe_pair(p, b, a)->bw;
+    return there && back && tt_probe_suffers(p, a, b, there) && tt_probe_suffers(p, b, a, back);
 }
 
-/* Not far, and seen in enough crowds that this means something. */
+static bool far(const struct tt_probe *p, uint32_t a, uint32_t b)
+{
+    return slowed(p, a, b) || slowed(p, b, a) || narrow(p, a, b);
+}
+
+/* Not far, and seen in enough crowds that this means something; without crowds, measured. */
 static bool near(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
-    return !far(p, a, b) &&
-           tt_probe_pair(p, a, b)->crowds + tt_probe_pair(p, b, a)->crowds >= ENOUGH;
+    const struct tt_probe_pair *x = tt_probe_pair(p, a, b), *y = tt_probe_pair(p, b, a);
+    return !far(p, a, b) && (p->crowded ? x->crowds + y->crowds >= ENOUGH : x->bw && y->bw);
 }
 
 /* Is host h near to every member of the group among the hosts placed so far, 0 .. h-1? */
@@ -108,7 +121,7 @@ void tt_probe_cluster(struct tt_probe *p)
     uint64_t pairs = (uint64_t)p->hosts * (p->hosts - 1) / 2;
     one_group(p);
     p->unsure = false;
-    if (p->hosts < FEWEST_HOSTS || !p->crowded || !any_far(p))
+    if (p->hosts < FEWEST_HOSTS || !any_far(p))
         return;
     p->groups = 0;
     /* Invariant: hosts 0 .. h-1 are placed, and all pairs inside a group are near. */

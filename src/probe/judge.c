@@ -191,6 +191,8 @@ tutti_status tt_probe_judge(struct tt_probe *p, struct tutti_error *err)
         ok = say(p, "%u of %llu pairs were measured in the time given", p->pairs,
                  (unsigned long long)all);
     if (ok && p->hosts >= 4 && !p->crowded)
-        ok = say(p, "there was no time for crowds: shared uplinks would not have been seen");
+        ok =
+            say(p, "there was no time for crowds: shared uplinks that are as wide as a host's link "
+                   "would not have been seen; --time gives more");
     return ok ? TUTTI_OK : tt_fail_memory(err, "findings");
 }

@@ -173,6 +173,36 @@ static void test_groups(void **state)
     }
 }
 
+/* Forgets all crowds. */
+static void uncrowd(struct tt_probe *p)
+{
+    for (uint32_t i = 0; i < p->hosts * p->hosts; i++)
+        p->pair[i].crowd = p->pair[i].crowds = 0;
+    p->crowded = false;
+}
+
+/* Uplinks narrower than a host's link show in the pairs alone, even if one direction of a pair is disturbed. */
+static void test_narrow(void **state)
+{
+    (void)state;
+    struct net w = even(6, 3, 62.5);
+    struct tt_probe *p = measured(&w);
+    uncrowd(p);
+    tt_probe_pair(p, 0, 1)->bw = 40000000;
+    tt_probe_cluster(p);
+    assert_false(p->unsure);
+    assert_int_equal(p->groups, 2);
+    for (uint32_t h = 0; h < w.hosts; h++)
+        assert_int_equal(p->host[h].group, w.group[h]);
+    tt_probe_free(p);
+    w = even(6, 3, 125); /* as wide as a host's link: only crowds would tell */
+    p = measured(&w);
+    uncrowd(p);
+    tt_probe_cluster(p);
+    assert_int_equal(p->groups, 1);
+    tt_probe_free(p);
+}
+
 /* The pairs of a round share uplinks: what they reach together is no fault of theirs. */
 static void test_shared_round(void **state)
 {
@@ -404,7 +434,7 @@ int main(void)
         cmocka_unit_test(test_tournament),       cmocka_unit_test(test_groups),   cmocka_unit_test(test_shared_round),
         cmocka_unit_test(test_scattered_groups), cmocka_unit_test(test_rare),     cmocka_unit_test(test_star),
         cmocka_unit_test(test_unsure),           cmocka_unit_test(test_findings), cmocka_unit_test(test_topology_groups),
-        cmocka_unit_test(test_topology_hosts),   cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_topology_hosts),   cmocka_unit_test(test_one_rank), cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
