@@ -118,6 +118,7 @@ _declare("tutti_comm_close", _comm, result=None)
 _declare("tutti_mem_alloc", _comm, c_size_t, POINTER(c_void_p), _err)
 _declare("tutti_mem_free", _comm, c_void_p, result=None)
 _declare("tutti_mem_keep", _comm, result=None)
+_declare("tutti_half_round", c_int, c_void_p, c_void_p, c_void_p, c_size_t)
 _declare("tutti_request_start", _request)
 _declare("tutti_request_test", _request)
 _declare("tutti_request_wait", _request)
@@ -199,6 +200,11 @@ def admit_comm(comm: int) -> int:
     if lib.tutti_comm_admit(comm, byref(handle), byref(err)):
         raise err.exception()
     return handle.value  # type: ignore[return-value]
+
+
+def round_bf16(source: int, lost: Optional[int], to: int, count: int) -> None:
+    """tutti_half_round of f32 at `source` to bf16 at `to`; `lost`: f32 that carries what rounding loses."""
+    check(None, lib.tutti_half_round(DTYPES["bf16"], source, lost, to, count))
 
 
 ANY = 2**32 - 1  # TUTTI_ANY_SOURCE, TUTTI_ANY_TAG

@@ -90,6 +90,13 @@ def test_error_feedback_loses_nothing():
     assert (exact - sent).abs().max() < 0.01, "the sum differs by one rounding, not by fifty"
 
 
+def test_an_overflow_is_not_carried_over():
+    """What rounding infinity loses is no number: later gradients must not get it."""
+    state = tutti.torch.DDPHookState(wire="bf16")
+    state.pack(0, torch.full((8,), float("inf")))
+    assert torch.equal(state.pack(0, torch.ones(8)), torch.ones(8, dtype=torch.bfloat16))
+
+
 def test_bf16_is_added_in_f32():
     state = tutti.torch.DDPHookState(wire="bf16")
     if state.comm is None:

@@ -1,9 +1,12 @@
-"""A communication hook for DDP: `model.register_comm_hook(tutti.torch.DDPHookState(wire="bf16"), tutti.torch.ddp_hook)`.
+"""A communication hook for DDP:
 
-With wire "f32" the bucket is averaged as it is. With "bf16" half the bytes travel: each rank rounds its gradients to bf16, the owners of
-the shards add them in f32 (a communicator with the algorithm `direct`, whose reductions hold f32 and round once), and the average comes
-back as bf16. What rounding takes away is kept and added to the next gradient of the same bucket (error feedback), so that nothing is lost
-over time, only later.
+    model.register_comm_hook(tutti.torch.DDPHookState(wire="bf16"), tutti.torch.ddp_hook)
+
+With wire "f32" the bucket is averaged as it is. With "bf16" half the bytes travel: each rank rounds
+its gradients to bf16, the owners of the shards add them in f32 (a communicator with the algorithm
+`direct`, whose reductions hold f32 and round once), and the average comes back as bf16. What
+rounding takes away is added to the next gradient of the same bucket (error feedback): it is applied
+later, not lost.
 """
 
 from typing import Any, Dict, Optional
@@ -12,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from .. import RawCommunicator
+from .._lib import round_bf16
 from ._group import ProcessGroupTutti
 from ._work import RequestWork
 
@@ -19,8 +23,14 @@ from ._work import RequestWork
 class DDPHookState:
     """What the hook keeps between calls. Making it is collective when wire is "bf16"."""
 
-    def __init__(self, process_group: Optional[Any] = None, wire: str = "f32", error_feedback: bool = True) -> None:
-        group = process_group if process_group is not None else dist.distributed_c10d._get_default_group()
+    def __init__(
+        self,
+        process_group: Optional[Any] = None,
+        wire: str = "f32",
+        error_feedback: bool = True,
+    ) -> None:
+        default = dist.distributed_c10d._get_default_group
+        group = process_group if process_group is not None else default()
         if not isinstance(group, ProcessGroupTutti):
             raise TypeError('tutti.torch.ddp_hook needs a process group of the backend "tutti"')
         if wire not in ("f32", "bf16"):
@@ -33,17 +43,16 @@ class DDPHookState:
             self.comm = group.extra_communicator(algo="direct")
 
     def pack(self, index: int, gradient: torch.Tensor) -> torch.Tensor:
-        """The gradient as bf16; what was lost last time is added, what is lost now is kept. Changes `gradient`."""
-        lost = self._lost.get(index)
-        if lost is not None and lost.numel() == gradient.numel():
-            gradient.add_(lost)
+        """The gradient as bf16. Error feedback is the library's own, the trainer's: what rounding
+        lost last time is added first, what it loses now is kept."""
+        n = gradient.numel()
         packed = self._packed.get(index)
-        if packed is None or packed.numel() != gradient.numel():
-            packed = self._packed[index] = torch.empty(gradient.numel(), dtype=torch.bfloat16)
-            self._lost.pop(index, None)
-        packed.copy_(gradient)
-        if self.error_feedback:
-            self._lost[index] = torch.sub(gradient, packed, out=self._lost.get(index, torch.empty_like(gradient)))
+        if packed is None or packed.numel() != n:
+            packed = self._packed[index] = torch.empty(n, dtype=torch.bfloat16)
+            if self.error_feedback:
+                self._lost[index] = torch.zeros(n)
+        lost = self._lost[index].data_ptr() if self.error_feedback else None
+        round_bf16(gradient.data_ptr(), lost, packed.data_ptr(), n)
         return packed
 
 
@@ -51,7 +60,9 @@ def _tensor(future: torch.futures.Future) -> torch.Tensor:
     return future.value()[0]
 
 
-def ddp_hook(state: Optional[DDPHookState], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def ddp_hook(
+    state: Optional[DDPHookState], bucket: dist.GradBucket
+) -> torch.futures.Future[torch.Tensor]:
     """Averages a bucket over all ranks. state None: the default group, wire f32."""
     gradient = bucket.buffer()
     state = state or DDPHookState()
