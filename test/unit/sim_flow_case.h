@@ -14,20 +14,12 @@
 #include "algo/algo.h"
 #include "cost/cost.h"
 #include "sim/sim.h"
+#include "topo_spec.h"
 
 /* `bytes` of chunk `chunk` from src to dst: every chunk has its own length. */
 struct sim_msg {
     uint32_t src, dst, step, chunk;
 };
-
-static inline struct tt_topo *sim_topo(const char *spec)
-{
-    struct tutti_error err = {0};
-    struct tt_topo *t = NULL;
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
 
 /* A line of ranks: bw[i] and latency_ps[i] are those of the cable between i and i + 1. */
 static inline struct tt_topo *sim_line(uint32_t ranks, const double *bw, const uint64_t *latency_ps, bool half)

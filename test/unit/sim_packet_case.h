@@ -13,19 +13,11 @@
 
 #include "algo/algo.h"
 #include "sim/packet.h"
+#include "topo_spec.h"
 
 struct sim_case_msg {
     uint32_t src, dst, step, chunk;
 };
-
-static inline struct tt_topo *sim_topo(const char *spec)
-{
-    struct tutti_error err = {0};
-    struct tt_topo *t = NULL;
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
 
 /* What rank r does for message m: its end of it, if it has one. */
 static inline void sim_case_op(struct tt_builder *b, uint32_t r, const struct sim_case_msg *m, bool sends, bool sums)
@@ -85,7 +77,7 @@ static inline struct tt_sim_report *sim_run(const struct tt_sched *s, const stru
 /* The time of one list of messages with `bytes` per chunk. */
 static inline uint64_t sim_time(const char *spec, const struct sim_case_msg *m, size_t n, uint64_t bytes, const struct tt_sim_packet *p)
 {
-    struct tt_topo *t = sim_topo(spec);
+    struct tt_topo *t = topo_of(spec);
     uint32_t chunks = 0;
     for (size_t i = 0; i < n; i++)
         chunks = m[i].chunk >= chunks ? m[i].chunk + 1 : chunks;

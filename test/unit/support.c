@@ -3,15 +3,6 @@
 
 #include "verify/verify.h"
 
-struct tt_topo *topo_of(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
-
 struct tt_sched *build_of(const struct tt_algo *al, const struct tt_algo_args *a)
 {
     const struct tt_problem *p = &a->problem;

@@ -14,8 +14,8 @@
 #include "algo/algos.h"
 #include "lockstep.h"
 #include "plan/plan.h"
+#include "topo_spec.h"
 
-struct tt_topo *topo_of(const char *spec);
 struct tt_sched *build_of(const struct tt_algo *al, const struct tt_algo_args *a);
 /* The same, but what was synthesised for one size serves the others: for tests that ask for many sizes on a network. */
 struct tt_sched *cached_of(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *c);

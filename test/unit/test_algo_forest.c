@@ -176,8 +176,7 @@ static void test_slow_sums(void **state)
     (void)state;
     for (size_t i = 0; i < countof(golden); i++) {
         struct tt_topo *t = topo_of(golden[i].spec);
-        double p = t->ranks, summed = p / (p - 1) * golden[i].sums,
-               rate = summed < golden[i].links ? summed : golden[i].links;
+        double p = t->ranks, summed = p / (p - 1) * golden[i].sums, rate = summed < golden[i].links ? summed : golden[i].links;
         t->gamma = 1 / golden[i].sums;
         struct tt_algo_report r = report_of(t);
         if (r.rate < 0.985 * rate || r.rate > rate * 1.000001)

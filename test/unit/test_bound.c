@@ -13,17 +13,9 @@
 
 #include "bound/bound.h"
 #include "sched/sched.h"
+#include "topo_spec.h"
 
 typedef unsigned __int128 u128;
-
-static struct tt_topo *topo(const char *spec)
-{
-    struct tutti_error err = {0};
-    struct tt_topo *t = NULL;
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
 
 static struct tt_bounds bounds(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes)
 {
@@ -272,7 +264,7 @@ static void test_certificates(void **state)
     };
     static const uint64_t sizes[] = {1024, 4099, 1 << 20, 100 << 20};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         for (int coll = 0; coll < TUTTI_BARRIER; coll++)
             for (size_t j = 0; j < countof(sizes); j++) {
                 recheck(t, (tutti_coll)coll, 0, sizes[j]);
@@ -368,7 +360,7 @@ static void test_complete_families(void **state)
                                         "nics:10G,1G,3G,2G",
                                         "tree:((2 1)(2 1))@10Gbps/4Gbps/3Gbps"};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         for (int coll = 0; coll < TUTTI_BARRIER; coll++) {
             struct tt_bounds b = bounds(t, (tutti_coll)coll, 1, 1 << 30);
             const struct tt_bound *c = &b.item[TT_BOUND_CUT];
@@ -388,7 +380,7 @@ static void test_complete_families(void **state)
 
 static void expect(const char *spec, tutti_coll coll, uint64_t bytes, enum tt_bound_kind kind, uint64_t ps)
 {
-    struct tt_topo *t = topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct tt_bounds b = bounds(t, coll, 0, bytes);
     if (b.item[kind].time_ps != ps)
         fail_msg("%s %s: %s is %llu ps, not %llu: %s", spec, tt_sched_coll_name(coll), tt_bound_name(kind),
@@ -444,7 +436,7 @@ static void test_reduction(void **state)
         {"nics:10GB/s,0.1GB/s@10Gbps,0,4ns", TUTTI_REDUCE, 2.8571428571e3},
     };
     for (size_t i = 0; i < countof(known); i++) {
-        struct tt_topo *t = topo(known[i].spec);
+        struct tt_topo *t = topo_of(known[i].spec);
         struct tt_bounds b = bounds(t, known[i].coll, 0, 1000000);
         double us = (double)b.item[TT_BOUND_REDUCTION].time_ps / 1e6;
         if (fabs(us - known[i].us) > 1e-6 * known[i].us)
@@ -470,14 +462,14 @@ static void test_overhead(void **state)
 static void test_words(void **state)
 {
     (void)state;
-    struct tt_topo *t = topo("nics:10G,10G,10G,2.5G");
+    struct tt_topo *t = topo_of("nics:10G,10G,10G,2.5G");
     struct tt_bounds b = bounds(t, TUTTI_ALLREDUCE, 0, 100 << 20);
     assert_int_equal(b.best, TT_BOUND_CUT);
     assert_string_equal(b.item[TT_BOUND_CUT].text,
                         "100 MiB must leave rank 3 (1 of 4) over links of 2.5 Gbit/s: 100 MiB / 2.5 Gbit/s = 335.5 ms");
     tt_bound_free(&b);
     tt_topo_free(t);
-    t = topo("tree:((3 2)(2))@100Gbps/1Gbps/1Gbps");
+    t = topo_of("tree:((3 2)(2))@100Gbps/1Gbps/1Gbps");
     b = bounds(t, TUTTI_ALL_TO_ALL, 0, 100 << 20);
     assert_non_null(strstr(b.item[TT_BOUND_CUT].text, "ranks 0-2 (3 of 7)"));
     tt_bound_free(&b);
@@ -489,7 +481,7 @@ static void test_words(void **state)
 static void test_nothing(void **state)
 {
     (void)state;
-    struct tt_topo *one = topo("star:1"), *t = topo("star:8,ports=1@1GB/s,5us");
+    struct tt_topo *one = topo_of("star:1"), *t = topo_of("star:8,ports=1@1GB/s,5us");
     for (int coll = 0; coll < TUTTI_COLL_COUNT; coll++) {
         struct tt_bounds b = bounds(one, (tutti_coll)coll, 0, 1000), z = bounds(t, (tutti_coll)coll, 0, 0);
         assert_int_equal(b.time_ps, 0);
@@ -507,7 +499,7 @@ static void test_nothing(void **state)
 static void test_empty_blocks(void **state)
 {
     (void)state;
-    struct tt_topo *t = topo("mesh:5@1GB/s,1us");
+    struct tt_topo *t = topo_of("mesh:5@1GB/s,1us");
     struct tt_bounds b = bounds(t, TUTTI_ALL_GATHER, 0, 4);
     assert_int_equal(b.item[TT_BOUND_LATENCY].time_ps, 2000000); /* from the middle */
     assert_false(b.item[TT_BOUND_CUT].applies);
@@ -527,7 +519,7 @@ static void test_bad_questions(void **state)
 {
     (void)state;
     struct tutti_error err = {0};
-    struct tt_topo *t = topo("star:8@1B/s,5us");
+    struct tt_topo *t = topo_of("star:8@1B/s,5us");
     struct tt_bounds b;
     assert_int_equal(tt_bound_make(t, TUTTI_BROADCAST, 8, 100, &b, &err), TUTTI_ERR_RANGE);
     assert_non_null(strstr(err.text, "root 8"));
@@ -546,7 +538,7 @@ static void test_large(void **state)
     (void)state;
     static const char *const specs[] = {"star:65536", "ring:65536", "dln:4096", "torus:32x32", "mesh:40x40", "fattree:8,4", "nics:1G,10G"};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         for (int coll = 0; coll < TUTTI_BARRIER; coll += 2) {
             struct tt_bounds b = bounds(t, (tutti_coll)coll, 1, 1 << 30);
             recheck_cut(t, (tutti_coll)coll, 1, 1 << 30, &b);
@@ -588,10 +580,10 @@ static void test_long_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_certificates), cmocka_unit_test(test_all_cuts),      cmocka_unit_test(test_complete_families),
-        cmocka_unit_test(test_known_values), cmocka_unit_test(test_reduction), cmocka_unit_test(test_overhead), cmocka_unit_test(test_words),         cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_empty_blocks), cmocka_unit_test(test_bad_questions), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_certificates),  cmocka_unit_test(test_all_cuts),  cmocka_unit_test(test_complete_families),
+        cmocka_unit_test(test_known_values),  cmocka_unit_test(test_reduction), cmocka_unit_test(test_overhead),
+        cmocka_unit_test(test_words),         cmocka_unit_test(test_nothing),   cmocka_unit_test(test_empty_blocks),
+        cmocka_unit_test(test_bad_questions), cmocka_unit_test(test_large),     cmocka_unit_test(test_long_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,6 @@
 
 typedef unsigned __int128 u128;
 
-static struct tt_topo *topo(const char *spec)
-{
-    struct tutti_error err = {0};
-    struct tt_topo *t = NULL;
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
-
 static struct tt_algo_args args_for(const struct tt_topo *t, tutti_coll coll, uint64_t count)
 {
     return (struct tt_algo_args){.problem = {coll, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
@@ -62,7 +53,7 @@ static struct tt_cost cost_of(const struct tt_sched *s, const struct tt_topo *t,
 
 static struct tt_cost cost_named(const char *algo, const char *spec, tutti_coll coll, uint64_t count, uint32_t segments)
 {
-    struct tt_topo *t = topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct tt_sched *s = build(tt_algo_find(algo), t, coll, count, segments);
     assert_non_null(s);
     struct tt_cost c = cost_of(s, t, count);
@@ -312,7 +303,7 @@ static void test_against_naive(void **state)
     size_t nalgos, compared = 0;
     const struct tt_algo *const *algos = tt_algo_table(&nalgos);
     for (size_t i = 0; i < countof(small_topos); i++) {
-        struct tt_topo *t = topo(small_topos[i]);
+        struct tt_topo *t = topo_of(small_topos[i]);
         for (size_t a = 0; a < nalgos; a++)
             for (int coll = 0; coll < TUTTI_COLL_COUNT; coll++)
                 for (size_t j = 0; j < countof(ks) + countof(counts) - 1; j++) {
@@ -334,7 +325,7 @@ static void test_against_naive(void **state)
 static void test_host_overhead(void **state)
 {
     (void)state;
-    struct tt_topo *t = topo("star:4@1GB/s,1us");
+    struct tt_topo *t = topo_of("star:4@1GB/s,1us");
     t->overhead_ps = 700;
     struct tt_sched *s = build(tt_algo_find("direct"), t, TUTTI_ALLREDUCE, 4096, 1);
     struct tt_cost c = cost_of(s, t, 4096);
@@ -392,7 +383,7 @@ static void check_symmetric_on(const char *form, uint32_t ranks, size_t *compare
     const struct tt_algo *const *algos = tt_algo_table(&nalgos);
     char spec[80];
     snprintf(spec, sizeof(spec), form, ranks);
-    struct tt_topo *t = topo(spec);
+    struct tt_topo *t = topo_of(spec);
     assert_true(t->rotational);
     for (size_t a = 0; a < nalgos; a++)
         for (int coll = 0; coll < TUTTI_COLL_COUNT; coll++)
@@ -421,7 +412,7 @@ static void test_symmetric(void **state)
 static void test_symmetric_many_segments(void **state)
 {
     (void)state;
-    struct tt_topo *t = topo("ring:7@1GB/s,1us,1ps");
+    struct tt_topo *t = topo_of("ring:7@1GB/s,1us,1ps");
     struct tt_algo_args a = args_for(t, TUTTI_ALLREDUCE, 100003);
     struct tt_sched *s = build(tt_algo_find("circulant"), t, TUTTI_ALLREDUCE, 100003, 1), *one;
     struct tt_cost whole, c;
@@ -446,7 +437,7 @@ static void test_symmetric_many_segments(void **state)
 static void test_symmetric_huge(void **state)
 {
     (void)state;
-    struct tt_topo *t = topo("star:65536@1GB/s,5us");
+    struct tt_topo *t = topo_of("star:65536@1GB/s,5us");
     struct tt_algo_args a = args_for(t, TUTTI_ALLREDUCE, UINT64_C(1) << 26);
     struct tt_sched *s;
     struct tt_cost c;
@@ -481,7 +472,7 @@ static void test_symmetric_around_the_end(void **state)
 {
     (void)state;
     /* 12 elements in 5 chunks of 2 or 3: two chunks in a row have at most 5 elements, also around the end */
-    struct tt_topo *t = topo("star:5@1GB/s,0");
+    struct tt_topo *t = topo_of("star:5@1GB/s,0");
     struct tt_sched *s = around_the_end();
     struct tt_cost c;
     assert_int_equal(tt_cost_symmetric(s, t, 12, TUTTI_F32, &c, NULL), TUTTI_OK);
@@ -515,7 +506,7 @@ static void test_symmetric_upper_bound(void **state)
 {
     (void)state;
     /* too many places of too many chunks to compare: each chunk counts with its largest size */
-    struct tt_topo *t = topo("star:64@1GB/s,1us");
+    struct tt_topo *t = topo_of("star:64@1GB/s,1us");
     struct tt_sched *s = scattered();
     const uint64_t count = (UINT64_C(1) << 21) + 1000003;
     struct tt_cost c, whole = cost_of(s, t, count);
@@ -538,7 +529,7 @@ static void test_symmetric_refusals(void **state)
 {
     (void)state;
     struct tutti_error err = {0};
-    struct tt_topo *t = topo("torus:4x2"), *star = topo("star:8");
+    struct tt_topo *t = topo_of("torus:4x2"), *star = topo_of("star:8");
     struct tt_sched *s = build(tt_algo_find("ring"), t, TUTTI_ALLREDUCE, 800, 1);
     struct tt_cost c;
     assert_true(s->shape.symmetric);
@@ -556,7 +547,7 @@ static void test_best_segments(void **state)
 {
     (void)state;
     static const char *const names[] = {"chain", "double-tree", "ring"};
-    struct tt_topo *t = topo("star:9@1GB/s,20us");
+    struct tt_topo *t = topo_of("star:9@1GB/s,20us");
     for (size_t i = 0; i < countof(names); i++) {
         struct tt_sched *s = build(tt_algo_find(names[i]), t, TUTTI_ALLREDUCE, 1 << 20, 1);
         uint64_t least = UINT64_MAX, power_ps[11];
@@ -588,7 +579,7 @@ static void test_segments_end(void **state)
 {
     (void)state;
     /* without latency more segments are always better: the limits are 64 bytes each, 4096, and what saves less than 0.1 % */
-    struct tt_topo *t = topo("ring:5@1GB/s,0");
+    struct tt_topo *t = topo_of("ring:5@1GB/s,0");
     struct tt_sched *s = build(tt_algo_find("chain"), t, TUTTI_BROADCAST, 100, 1);
     struct tt_cost c;
     uint32_t k;
@@ -639,7 +630,7 @@ static void test_own_routes(void **state)
 {
     (void)state;
     struct tutti_error err = {0};
-    struct tt_topo *t = topo("ring:4@1GB/s,1us");
+    struct tt_topo *t = topo_of("ring:4@1GB/s,1us");
     struct tt_cost c;
     uint32_t way[] = {link_between(t, 0, 3), link_between(t, 3, 2), link_between(t, 2, 1)}, broken[] = {way[0], way[2]}, wild[] = {77};
     struct tt_sched *s = routed(t, way, 3, t->hash);
@@ -669,7 +660,7 @@ static void test_misfits(void **state)
 {
     (void)state;
     struct tutti_error err = {0};
-    struct tt_topo *t = topo("star:8"), *other = topo("star:7"), *slow = topo("star:8@1B/s,1us");
+    struct tt_topo *t = topo_of("star:8"), *other = topo_of("star:7"), *slow = topo_of("star:8@1B/s,1us");
     struct tt_sched *s = build(tt_algo_find("ring"), t, TUTTI_ALLREDUCE, 800, 1), *part;
     struct tt_algo_args a = args_for(t, TUTTI_ALLREDUCE, 800);
     struct tt_cost c;

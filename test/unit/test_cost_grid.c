@@ -8,15 +8,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
-
-static struct tt_topo *topo(const char *spec)
-{
-    struct tutti_error err = {0};
-    struct tt_topo *t = NULL;
-    if (tt_topo_parse(spec, &t, &err))
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
+#include "topo_spec.h"
 
 static struct tt_algo_args args_for(const struct tt_topo *t, tutti_coll coll, uint64_t count)
 {
@@ -70,7 +62,7 @@ static void rank0_stands_for_all(void **state)
         "torus:3x1x4", "torus:6x4,ports=2",         "torus:4x4,overhead=300ns",     "torus:9@10Gbps,500ns"};
     size_t exact = 0;
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         const uint64_t counts[] = {UINT64_C(16) * 2 * t->ranks * 2 * t->ndims, 0, 1, t->ranks + 1, 250000, 1 << 20};
         assert_true(t->toroidal);
         for (size_t k = 0; k < countof(counts); k++) {
@@ -92,11 +84,11 @@ static void others_are_refused(void **state)
     struct tt_sched *s;
     static const char *const specs[] = {"torus:4x4@10Gbps,1us,half", "mesh:2x2", "dln2d:8x8,t=2", "mesh:4x4", "torus:4x4"};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         assert_int_equal(t->toroidal, tt_streq(specs[i], "mesh:2x2") || tt_streq(specs[i], "torus:4x4"));
         tt_topo_free(t);
     }
-    struct tt_topo *t = topo("torus:4x4"), *half = topo("torus:4x4@10Gbps,1us,half");
+    struct tt_topo *t = topo_of("torus:4x4"), *half = topo_of("torus:4x4@10Gbps,1us,half");
     struct tt_algo_args a = args_for(t, TUTTI_ALLREDUCE, 4096);
     assert_int_equal(tt_algo_slice(tt_algo_find("bucket"), &a, 0, 1, &s, NULL), TUTTI_OK);
     assert_int_equal(tt_cost_symmetric(s, half, 4096, TUTTI_F32, &c, &err), TUTTI_ERR_MISMATCH);
@@ -115,7 +107,7 @@ static void large_tori_are_planned(void **state)
     (void)state;
     static const char *const specs[] = {"torus:64x64", "torus:128x128", "torus:32x64", "torus:16x16x16"};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         struct tt_problem p = {.coll = TUTTI_ALLREDUCE, .ranks = t->ranks, .count = 64 << 20, .dtype = TUTTI_F32};
         struct tt_plan *plan;
         struct tutti_error err = {0};

@@ -11,17 +11,8 @@
 
 #include "plan/plan.h"
 #include "sim/sim.h"
+#include "topo_spec.h"
 #include "verify/verify.h"
-
-static struct tt_topo *open_topo(const char *spec)
-{
-    struct tutti_error err = {0};
-    struct tt_topo *t = NULL;
-
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
 
 static struct tt_problem problem_of(const struct tt_topo *t, tutti_coll coll, uint64_t count)
 {
@@ -75,7 +66,7 @@ static void expect_failure(const struct tt_topo *t, const struct tt_problem *p, 
 static void ring_price_is_the_closed_form(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_plan_options o = {.algo = "ring"};
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 16u << 20, &o);
 
@@ -220,7 +211,7 @@ static void auto_is_never_beaten(void **state)
     static const uint64_t counts[] = {0, 1, 5, 256, 1000, 16384, 262144, 1000003, 16u << 20};
 
     for (size_t s = 0; s < countof(specs); s++) {
-        struct tt_topo *t = open_topo(specs[s]);
+        struct tt_topo *t = topo_of(specs[s]);
         for (size_t k = 0; k < countof(counts); k++) {
             struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, counts[k], &(struct tt_plan_options){.flow_ms = TT_PLAN_NO_FLOW});
             check_candidates(t, plan);
@@ -239,12 +230,13 @@ static void flow_decides(void **state)
 {
     (void)state;
     /* by steps forest wins on the first, at flow level flex; on the others candidates change places too */
-    static const char *const specs[] = {"nics:10G,10G,10G,2.5G@10Gbps,1us,1ns", "mesh:3x3@10Gbps,10us", "tree:((4 4)(4 2))@100Gbps/25Gbps,1us,100ps"};
+    static const char *const specs[] = {"nics:10G,10G,10G,2.5G@10Gbps,1us,1ns", "mesh:3x3@10Gbps,10us",
+                                        "tree:((4 4)(4 2))@100Gbps/25Gbps,1us,100ps"};
     static const uint64_t counts[] = {1000, 262144, 4u << 20};
     size_t simulated = 0;
 
     for (size_t s = 0; s < countof(specs); s++) {
-        struct tt_topo *t = open_topo(specs[s]);
+        struct tt_topo *t = topo_of(specs[s]);
         for (size_t k = 0; k < countof(counts); k++) {
             struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, counts[k], &(struct tt_plan_options){.flow_ms = 50});
             check_candidates(t, plan);
@@ -258,7 +250,8 @@ static void flow_decides(void **state)
                     continue;
                 assert_int_equal(tt_algo_build(c->algo, &a, &sched, NULL), TUTTI_OK);
                 sched->shape.segments = c->segments;
-                assert_int_equal(tt_sim_run(sched, t, counts[k], TUTTI_F32, &(struct tt_sim_options){.level = TT_SIM_FLOW}, &r, NULL), TUTTI_OK);
+                assert_int_equal(tt_sim_run(sched, t, counts[k], TUTTI_F32, &(struct tt_sim_options){.level = TT_SIM_FLOW}, &r, NULL),
+                                 TUTTI_OK);
                 assert_int_equal(r->time_ps, c->flow_ps);
                 assert_true(c->flow_ps >= plan->bounds.time_ps);
                 simulated++;
@@ -276,7 +269,7 @@ static void flow_decides(void **state)
 static void ties_are_of_one_level(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("nics:9G,5G,10G,6G,5G@10Gbps,0");
+    struct tt_topo *t = topo_of("nics:9G,5G,10G,6G,5G@10Gbps,0");
     struct tt_plan *plan = make_plan(t, TUTTI_ALL_GATHER, 16384, &(struct tt_plan_options){.flow_ms = 50});
     assert_true(plan->flow_ps > 0);
     tt_plan_free(plan);
@@ -287,7 +280,7 @@ static void ties_are_of_one_level(void **state)
 static void flow_is_counted(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("tree:((4 4)(4 2))@100Gbps/25Gbps,1us");
+    struct tt_topo *t = topo_of("tree:((4 4)(4 2))@100Gbps/25Gbps,1us");
     size_t before = 0;
     for (uint64_t ms = 1; ms <= 100; ms *= 10) {
         size_t n = 0;
@@ -319,7 +312,7 @@ static void segments_are_found_for_all(void **state)
                  {"hypercube:16", "recursive-doubling", 256, 2}};
 
     for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = open_topo(cases[i].spec);
+        struct tt_topo *t = topo_of(cases[i].spec);
         struct tt_plan *best = make_plan(t, TUTTI_ALLREDUCE, cases[i].count, &(struct tt_plan_options){.algo = cases[i].algo}), *one, *all;
         struct tt_plan_options fixed = {.algo = cases[i].algo};
         add_option(&fixed, "segments=1");
@@ -339,7 +332,7 @@ static void segments_are_found_for_all(void **state)
 static void endless_prices_are_refused(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("ring:65536");
+    struct tt_topo *t = topo_of("ring:65536");
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 16u << 20);
 
     expect_failure(t, &p, &(struct tt_plan_options){.algo = "direct"}, TUTTI_ERR_BUDGET, "about 4.3 billion operations");
@@ -349,7 +342,7 @@ static void endless_prices_are_refused(void **state)
 static void every_collective_is_planned(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:6@10Gbps,5us");
+    struct tt_topo *t = topo_of("star:6@10Gbps,5us");
 
     for (int coll = 0; coll < TUTTI_COLL_COUNT; coll++) {
         struct tt_plan *plan = make_plan(t, (tutti_coll)coll, 5000, &(struct tt_plan_options){0});
@@ -365,7 +358,7 @@ static void every_collective_is_planned(void **state)
 static void one_rank_and_no_elements(void **state)
 {
     (void)state;
-    struct tt_topo *one = open_topo("star:1"), *t = open_topo("star:8");
+    struct tt_topo *one = topo_of("star:1"), *t = topo_of("star:8");
     struct tt_plan *plan = make_plan(one, TUTTI_ALLREDUCE, 1000, &(struct tt_plan_options){0});
 
     assert_int_equal(plan->cost.messages, 0);
@@ -386,7 +379,7 @@ static void one_rank_and_no_elements(void **state)
 static void symmetry_prices_large_networks(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:4096@10Gbps,1us");
+    struct tt_topo *t = topo_of("star:4096@10Gbps,1us");
     struct tt_plan_options o = {.algo = "ring"};
     struct tt_plan *plan;
 
@@ -408,7 +401,7 @@ static void symmetry_prices_large_networks(void **state)
 static void upper_bounds_say_so(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:65536@10Gbps,1us");
+    struct tt_topo *t = topo_of("star:65536@10Gbps,1us");
     struct tt_plan_options o = {.algo = "ring"}, one = o;
     struct tutti_error err;
 
@@ -449,7 +442,7 @@ static void prices_and_counts_are_those_of_the_schedule(void **state)
     const struct tt_algo *const *table = tt_algo_table(&n);
 
     for (size_t i = 0; i < countof(specs) * n * countof(counts); i++) {
-        struct tt_topo *t = open_topo(specs[i / countof(counts) / n]);
+        struct tt_topo *t = topo_of(specs[i / countof(counts) / n]);
         struct tt_plan_options o = {.algo = table[i / countof(counts) % n]->name};
         struct tt_problem problem = {TUTTI_ALLREDUCE, t->ranks, 0, counts[i % countof(counts)], TUTTI_F32, TUTTI_SUM, false};
         struct tt_plan *plan = NULL;
@@ -477,7 +470,7 @@ static void prices_and_counts_are_those_of_the_schedule(void **state)
 static void counts_without_building(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:65536");
+    struct tt_topo *t = topo_of("star:65536");
     struct tt_plan_options o = {.algo = "ring"};
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 1 << 20, &o);
     struct tutti_error err = {0};
@@ -497,7 +490,7 @@ static void counts_without_building(void **state)
 static void why_names_what_decides(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 16384, &(struct tt_plan_options){0});
     const struct tt_candidate *ring = candidate(plan, "ring");
 
@@ -514,7 +507,7 @@ static void why_names_what_decides(void **state)
 static void segments_are_honoured(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_plan_options o = {0};
     struct tt_plan *plan;
 
@@ -538,7 +531,7 @@ static void segments_are_honoured(void **state)
 static void pipelines_get_their_segments(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_plan_options o = {.algo = "chain"};
     struct tt_plan *best = make_plan(t, TUTTI_BROADCAST, 16u << 20, &o), *fixed;
     uint64_t k = tt_algo_option_number(best->algo, &best->options, "segments", 1);
@@ -561,7 +554,7 @@ static void pipelines_get_their_segments(void **state)
 static void reproducible_needs_rank_order(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_plan_options o = {.reproducible = true};
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 1u << 20);
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 1u << 20, &o);
@@ -583,7 +576,7 @@ static void reproducible_needs_rank_order(void **state)
 static void bad_questions_are_refused(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8");
+    struct tt_topo *t = topo_of("star:8");
     struct tt_problem p = problem_of(t, TUTTI_BROADCAST, 100);
     struct tt_plan_options o = {0};
 
@@ -619,7 +612,7 @@ static void bad_questions_are_refused(void **state)
 static void too_long_is_refused(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Mbps");
+    struct tt_topo *t = topo_of("star:8@1Mbps");
     struct tt_plan_options o = {0};
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, UINT64_C(1) << 38, &o); /* 1 TiB: 1.54e19 ps at best */
 
@@ -637,7 +630,7 @@ static void too_long_is_refused(void **state)
 static void budget_skips_by_count(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("torus:16x16");
+    struct tt_topo *t = topo_of("torus:16x16");
     struct tt_plan_options small = {.budget_ms = 5, .flow_ms = TT_PLAN_NO_FLOW}, ample = {.budget_ms = 100000, .flow_ms = TT_PLAN_NO_FLOW};
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 1u << 20, &small), *all = make_plan(t, TUTTI_ALLREDUCE, 1u << 20, &ample);
     size_t skipped = 0, priced = 0, unsearched = 0, late = 0; /* late: would fit alone, but the cheaper ones have used the budget */
@@ -670,7 +663,7 @@ static void budget_skips_by_count(void **state)
 static void nothing_left_lists_the_reasons(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("mesh:64x64");
+    struct tt_topo *t = topo_of("mesh:64x64");
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 1u << 20);
     struct tt_plan_options o = {.budget_ms = 1};
 
@@ -703,7 +696,7 @@ static bool answered_from_cache(const struct tt_topo *t, const struct tt_problem
 static void cache_answers_the_same_question(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_plan_cache *c = tt_plan_cache_make();
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 12345);
     struct tt_plan_options o = {0};
@@ -730,7 +723,7 @@ static void cache_answers_the_same_question(void **state)
 static void cache_tells_questions_apart(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us"), *faster = open_topo("star:8@10Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us"), *faster = topo_of("star:8@10Gbps,50us");
     struct tt_plan_cache *c = tt_plan_cache_make();
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 12345), q = p;
     struct tt_plan_options o = {0}, other = {.algo = "auto"};
@@ -769,7 +762,7 @@ static void cache_tells_questions_apart(void **state)
 static void cache_is_bounded(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:2");
+    struct tt_topo *t = topo_of("star:2");
     struct tt_plan_cache *c = tt_plan_cache_make();
     struct tt_plan_options o = {.algo = "ring"};
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 0);
@@ -790,7 +783,7 @@ static void cache_is_bounded(void **state)
 static void envelope_joins_equal_winners(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("star:8@1Gbps,50us");
+    struct tt_topo *t = topo_of("star:8@1Gbps,50us");
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 0);
     struct tt_plan_options o = {0};
     struct tt_envelope_piece *pieces = NULL;

@@ -102,7 +102,7 @@ static void test_rails(void **state)
 static void test_rails_packets(void **state)
 {
     (void)state;
-    struct tt_topo *one = sim_topo("star:4@1GB/s,1us"), *two = from_text("{" RAILS "}");
+    struct tt_topo *one = topo_of("star:4@1GB/s,1us"), *two = from_text("{" RAILS "}");
     struct tt_plan *a = plan_of(one, "multitree"), *b = plan_of(two, "multitree");
     uint64_t slow = simulated(a, one, TT_SIM_PACKET), fast = simulated(b, two, TT_SIM_PACKET);
     assert_true(fast < slow / 10 * 9);
@@ -118,7 +118,7 @@ static void test_busy_with_a_slow_host(void **state)
     (void)state;
     const struct sim_msg m[] = {{0, 3, 0, 0}, {0, 1, 0, 1}};
     static const uint32_t weights[] = {1, 1};
-    struct tt_topo *t = sim_topo("nics:8G,8G,8G,2G,ports=1@8Gbps,0");
+    struct tt_topo *t = topo_of("nics:8G,8G,8G,2G,ports=1@8Gbps,0");
     struct tt_sched *s = sim_sched(4, 2, weights, m, countof(m));
     struct tutti_error err = {0};
     struct tt_cost c;
@@ -133,7 +133,7 @@ static void test_busy_with_a_slow_host(void **state)
 static void test_choice_with_ports(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("nics:10G,10G,10G,2.5G,ports=1@10Gbps,1us");
+    struct tt_topo *t = topo_of("nics:10G,10G,10G,2.5G,ports=1@10Gbps,1us");
     struct tt_plan *chosen = plan_of(t, "auto");
     uint64_t best = UINT64_MAX, took = simulated(chosen, t, TT_SIM_FLOW);
     for (size_t i = 0; i < chosen->ncandidates; i++) {

@@ -31,7 +31,7 @@ static void test_closed_forms(void **state)
         {"direct", "torus:4x4@1GB/s,1us", 2, 8, 2 * 12 * m / 16},
     };
     for (size_t i = 0; i < countof(forms); i++) {
-        struct tt_topo *t = sim_topo(forms[i].spec);
+        struct tt_topo *t = topo_of(forms[i].spec);
         struct tt_sched *s = sim_algo(forms[i].algo, t, 1 << 18, 0);
         assert_non_null(s);
         struct tt_sim_report *r = sim_run(s, t, 1 << 20, NULL);
@@ -61,7 +61,7 @@ static void test_equals_step(void **state)
                                  "full:16@3GB/s,1us",      "torus:4x4@16GB/s,150ns,0,half"};
     for (size_t a = 0; a < countof(algos); a++)
         for (size_t i = 0; i < countof(specs); i++) {
-            struct tt_topo *t = sim_topo(specs[i]);
+            struct tt_topo *t = topo_of(specs[i]);
             struct tt_sched *s = sim_algo(algos[a], t, t->ranks * 3072, 0);
             struct tutti_error err = {0};
             struct tt_cost c;
@@ -95,7 +95,7 @@ static void test_report_agrees(void **state)
     for (size_t a = 0; a < n; a++)
         for (size_t i = 0; i < countof(specs); i++)
             for (uint32_t k = 1; k <= 3; k += 2) {
-                struct tt_topo *t = sim_topo(specs[i]);
+                struct tt_topo *t = topo_of(specs[i]);
                 struct tt_sched *s = sim_algo(table[a]->name, t, 5000, k);
                 struct tutti_error err = {0};
                 struct tt_cost c;
@@ -143,7 +143,7 @@ static void test_two_on_a_link(void **state)
 {
     (void)state;
     const struct sim_msg m[] = {{0, 2, 0, 0}, {1, 2, 0, 1}};
-    struct tt_topo *t = sim_topo("star:3@64GB/s,1us");
+    struct tt_topo *t = topo_of("star:3@64GB/s,1us");
     struct tt_sched *s = sim_sched(3, 2, (uint32_t[]){1, 3}, m, 2);
     expect_ends(s, t, 4000 * U, TT_SIM_FAIR, (uint64_t[]){2000000 + 2000000, 4000000 + 2000000});
     struct tt_sim_report *r = sim_run(s, t, 4000 * U, NULL);
@@ -214,7 +214,7 @@ static void test_ports(void **state)
     const uint64_t rounds[] = {3, 2, 1};
     const char *const specs[] = {"full:4,ports=1@64GB/s,1us", "full:4,ports=2@64GB/s,1us", "full:4@64GB/s,1us"};
     for (int i = 0; i < 3; i++) {
-        struct tt_topo *t = sim_topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         struct tt_sched *s = sim_sched(4, 3, NULL, m, 3);
         assert_int_equal(sim_time(s, t, 3000 * U, NULL), rounds[i] * 2000000);
         tt_sched_free(s);
@@ -222,7 +222,7 @@ static void test_ports(void **state)
     }
     /* the receiving end has ports, too; empty messages need one as well */
     const struct sim_msg in[] = {{1, 0, 0, 0}, {2, 0, 0, 1}, {3, 0, 0, 2}};
-    struct tt_topo *t = sim_topo(specs[0]);
+    struct tt_topo *t = topo_of(specs[0]);
     struct tt_sched *s = sim_sched(4, 3, NULL, in, 3);
     assert_int_equal(sim_time(s, t, 3000 * U, NULL), 6000000);
     assert_int_equal(sim_time(s, t, 0, NULL), 3000000);
@@ -235,7 +235,7 @@ static void test_overhead(void **state)
 {
     (void)state;
     const struct sim_msg out[] = {{0, 1, 0, 0}, {0, 2, 0, 1}, {0, 3, 0, 2}}, in[] = {{1, 0, 0, 0}, {2, 0, 0, 1}, {3, 0, 0, 2}};
-    struct tt_topo *t = sim_topo("full:4@64GB/s,1us");
+    struct tt_topo *t = topo_of("full:4@64GB/s,1us");
     t->overhead_ps = 100000;
     struct tt_sched *one = sim_sched(4, 1, NULL, out, 1), *three = sim_sched(4, 3, NULL, out, 3), *to = sim_sched(4, 3, NULL, in, 3);
     assert_int_equal(sim_time(one, t, 1000 * U, NULL), 100000 + 2000000);
@@ -257,7 +257,7 @@ static void test_overhead(void **state)
 static void test_gamma(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("star:4@1GB/s,0,250ps");
+    struct tt_topo *t = topo_of("star:4@1GB/s,0,250ps");
     struct tt_sched *s = sim_algo("ring", t, 1 << 16, 0);
     struct tt_sim_report *r = sim_run(s, t, 1 << 18, NULL);
     assert_int_equal(r->time_ps, 6 * UINT64_C(65536) * 1000 + 3 * 65536 * 250);
@@ -291,7 +291,7 @@ static void test_pipeline(void **state)
 static void test_ring_segments(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("ring:8@1GB/s,1us");
+    struct tt_topo *t = topo_of("ring:8@1GB/s,1us");
     struct tt_sched *s = sim_algo("ring", t, 1 << 18, 4);
     assert_int_equal(sim_time(s, t, 1 << 20, NULL), 14 * UINT64_C(131072) * 1000 + 1000000);
     tt_sched_free(s);
@@ -301,12 +301,12 @@ static void test_ring_segments(void **state)
 static void test_nothing(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("star:4@1GB/s,1us");
+    struct tt_topo *t = topo_of("star:4@1GB/s,1us");
     struct tt_sched *s = sim_algo("ring", t, 0, 0);
     assert_int_equal(sim_time(s, t, 0, NULL), 6 * 2000000); /* empty messages have their latency */
     tt_sched_free(s);
     tt_topo_free(t);
-    t = sim_topo("star:1@1GB/s,1us");
+    t = topo_of("star:1@1GB/s,1us");
     s = sim_algo("ring", t, 1000, 0);
     struct tt_sim_report *r = sim_run(s, t, 4000, &(struct tt_sim_options){.timeline = true});
     assert_int_equal(r->time_ps, 0);

@@ -71,7 +71,7 @@ static void naive_run(const struct tt_topo *t, struct fluid *f, size_t n)
 /* Messages between random pairs, each pair once (a connection sends one after the other), chunks of random length. */
 static void random_case(const char *spec, uint64_t seed)
 {
-    struct tt_topo *t = sim_topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct sim_msg m[MOST];
     struct fluid f[MOST];
     uint32_t weights[MOST];
@@ -164,7 +164,7 @@ static void test_symmetry(void **state)
     const struct tt_algo *const *table = tt_algo_table(&n);
     for (size_t i = 0; i < countof(specs); i++)
         for (size_t k = 0; k < 4 * n; k++) {
-            struct tt_topo *t = sim_topo(specs[i]);
+            struct tt_topo *t = topo_of(specs[i]);
             struct tt_sched *s = sim_algo(table[k / 4]->name, t, t->ranks * 4096u, k & 1 ? 3 : 1);
             t->overhead_ps = k & 2 ? 12345 : 0;
             struct tt_sim_options o = {.sharing = k & 1 ? TT_SIM_RTT : TT_SIM_FAIR};
@@ -193,7 +193,7 @@ static void test_false_symmetry(void **state)
 {
     (void)state;
     const struct sim_msg m[] = {{0, 1, 0, 0}, {1, 2, 0, 1}, {2, 3, 0, 2}, {3, 1, 0, 3}};
-    struct tt_topo *t = sim_topo("ring:4@64GB/s,1us");
+    struct tt_topo *t = topo_of("ring:4@64GB/s,1us");
     struct tt_sched *s = sim_sched(4, 4, NULL, m, 4);
     uint64_t time = sim_time(s, t, 4 * 6400, NULL);
     assert_int_equal(time, 200000 + 2000000); /* 3 -> 1 goes over 0 and shares the link 0 -> 1 */
@@ -208,7 +208,7 @@ static void test_false_symmetry(void **state)
 static struct tt_sched *pair(struct tt_topo **ret_t)
 {
     const struct sim_msg m[] = {{0, 1, 0, 0}};
-    *ret_t = sim_topo("ring:3@64GB/s,1us");
+    *ret_t = topo_of("ring:3@64GB/s,1us");
     return sim_sched(3, 1, NULL, m, 1);
 }
 
@@ -228,7 +228,7 @@ static void test_slow(void **state)
     assert_int_equal(sim_time(s, t, 0, &(struct tt_sim_options){.whatif = {.slow = twice, .nslow = 2}}), 30000 + 1000000);
     tt_sched_free(s);
     tt_topo_free(t);
-    t = sim_topo("star:4@1GB/s,0,250ps");
+    t = topo_of("star:4@1GB/s,0,250ps");
     s = sim_algo("ring", t, 1 << 16, 0);
     const struct tt_sim_slow one[] = {{2, 3}};
     uint64_t time = sim_time(s, t, 1 << 18, &(struct tt_sim_options){.whatif = {.slow = one, .nslow = 1}});
@@ -259,7 +259,7 @@ static void test_degrade(void **state)
 static void test_jitter(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("ring:8@1GB/s,1us");
+    struct tt_topo *t = topo_of("ring:8@1GB/s,1us");
     struct tt_sched *s = sim_algo("ring", t, 2048, 0);
     struct tt_sim_options o = {.timeline = true, .whatif = {.jitter = 0.5, .seed = 1}};
     struct tt_sim_report *a = sim_run(s, t, 8192, &o), *b = sim_run(s, t, 8192, &o);
@@ -285,7 +285,7 @@ static void test_no_overtaking(void **state)
 {
     (void)state;
     const struct sim_msg m[] = {{0, 1, 0, 0}, {0, 1, 1, 1}, {0, 1, 2, 2}, {0, 1, 3, 3}, {0, 1, 4, 4}, {0, 1, 5, 5}};
-    struct tt_topo *t = sim_topo("star:2@1GB/s,1us");
+    struct tt_topo *t = topo_of("star:2@1GB/s,1us");
     struct tt_sched *s = sim_sched(2, 6, NULL, m, 6);
     struct tt_sim_report *r = sim_run(s, t, 6 * 64, &(struct tt_sim_options){.timeline = true, .whatif = {.jitter = 5, .seed = 3}});
     bool held = false;
@@ -340,7 +340,7 @@ static void test_routes(void **state)
 {
     (void)state;
     const struct tt_sim_options none = {0};
-    struct tt_topo *t = sim_topo("ring:4@64GB/s,1us");
+    struct tt_topo *t = topo_of("ring:4@64GB/s,1us");
     struct tt_sched *s = detour(t, t->hash, false);
     assert_int_equal(sim_time(s, t, 6400, NULL), 3000000 + 100000);
     tt_sched_free(s);
@@ -358,7 +358,7 @@ static void test_routes(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    struct tt_topo *t, *five = sim_topo("star:5");
+    struct tt_topo *t, *five = topo_of("star:5");
     struct tt_sched *s = pair(&t);
     const struct tt_sim_slow rank9[] = {{9, 2}}, zero[] = {{1, 0}}, nan[] = {{1, NAN}};
     const struct tt_sim_degrade link6[] = {{6, 2}}, negative[] = {{1, -1}}, inf[] = {{1, INFINITY}};
@@ -381,7 +381,7 @@ static void test_refusals(void **state)
 static void test_halves(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("star:4");
+    struct tt_topo *t = topo_of("star:4");
     struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, 4, 0, 100, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
@@ -419,7 +419,7 @@ static bool stop_soon(void *ctx, double fraction)
 static void test_stop(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("ring:256");
+    struct tt_topo *t = topo_of("ring:256");
     struct tt_sched *s = sim_algo("ring", t, 1 << 16, 0);
     unsigned calls = 0;
     struct tt_sim_options o = {.progress = stop_soon, .progress_ctx = &calls, .whatif = {.jitter = 0.1}}; /* every rank is run */

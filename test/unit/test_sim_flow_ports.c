@@ -21,11 +21,11 @@ struct port_case {
     tutti_coll coll;
 };
 
-static struct tt_topo *topo_of(const struct port_case *x)
+static struct tt_topo *ports_topo(const struct port_case *x)
 {
     char spec[80];
     snprintf(spec, sizeof spec, "%s:%u,ports=%u@10Gbps,5us", x->kind, x->ranks, x->ports);
-    return sim_topo(spec);
+    return topo_of(spec);
 }
 
 /* NULL: refused. */
@@ -57,7 +57,7 @@ static uint64_t by_hand(const struct port_case *x, uint64_t c_ps)
 static void expect_rounds(const struct port_case *x, uint32_t longer)
 {
     uint64_t bytes = (uint64_t)x->ranks * CHUNK + (uint64_t)longer * UNIT;
-    struct tt_topo *t = topo_of(x);
+    struct tt_topo *t = ports_topo(x);
     struct tt_sched *s = sched_of(x, t, bytes);
     assert_non_null(s);
     uint64_t least = by_hand(x, CHUNK * 800), most = by_hand(x, (CHUNK + (longer ? UNIT : 0)) * 800);
@@ -96,7 +96,7 @@ static void test_found(void **state)
                  {{"star", "direct", 8, 1, TUTTI_ALL_TO_ALL}, 2 << 20, 1538006},
                  {{"star", "direct", 4, 1, TUTTI_ALLREDUCE}, 4 << 20, 5093165}};
     for (size_t i = 0; i < countof(found); i++) {
-        struct tt_topo *t = topo_of(&found[i].x);
+        struct tt_topo *t = ports_topo(&found[i].x);
         struct tt_sched *s = sched_of(&found[i].x, t, found[i].bytes);
         assert_int_equal((sim_time(s, t, found[i].bytes, NULL) + 500) / 1000, found[i].ns);
         tt_sched_free(s);
@@ -111,7 +111,7 @@ static void compare_levels(const struct port_case *x)
 {
     const struct tt_sim_options packet = {.level = TT_SIM_PACKET};
     uint64_t bytes = (uint64_t)x->ranks * 131072;
-    struct tt_topo *t = topo_of(x);
+    struct tt_topo *t = ports_topo(x);
     struct tt_sched *s = sched_of(x, t, bytes);
     struct tutti_error err = {0};
     struct tt_cost c;
@@ -156,7 +156,7 @@ static void test_in_order(void **state)
 {
     (void)state;
     const struct sim_msg m[] = {{1, 2, 0, 0}, {0, 2, 1, 1}, {0, 3, 1, 2}};
-    struct tt_topo *t = sim_topo("full:4,ports=1@1GB/s,1us");
+    struct tt_topo *t = topo_of("full:4,ports=1@1GB/s,1us");
     struct tt_sched *s = sim_sched(4, 3, NULL, m, countof(m));
     struct tt_sim_options o = {.timeline = true};
     struct tt_sim_report *r = sim_run(s, t, 3000, &o);

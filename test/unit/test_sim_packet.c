@@ -54,7 +54,7 @@ static void test_credits(void **state)
         uint64_t sent = b * t >= rt ? last * t : last / b * rt + last % b * t;
         assert_int_equal(sim_time("mesh:1x2@16GB/s,150ns", m, 1, 65536, &p), sent + t + l + r + t);
     }
-    struct tt_topo *topo = sim_topo("mesh:1x2@16GB/s,150ns");
+    struct tt_topo *topo = topo_of("mesh:1x2@16GB/s,150ns");
     struct tt_sched *s = sim_sched(topo, 1, m, 1, false);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = {.message_mode = true, .buffer_flits = 100}};
     struct tt_sim_report *rep = sim_run(s, topo, 16384, &o);
@@ -102,7 +102,7 @@ static void test_interfaces(void **state)
 
 static struct tt_sim_report *algo_run(const char *spec, const char *algo, uint64_t count, const struct tt_sim_options *o)
 {
-    struct tt_topo *t = sim_topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct tt_sched *s = sim_algo(algo, t, count);
     struct tt_sim_report *r = sim_run(s, t, count, o);
     tt_sched_free(s);
@@ -173,7 +173,7 @@ static void test_determinism(void **state)
 static void test_deadlock(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("ring:8@16GB/s,150ns");
+    struct tt_topo *t = topo_of("ring:8@16GB/s,150ns");
     struct tt_sched *s = sim_algo("direct", t, 8192);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = {.vcs = 1, .buffer_flits = 4}};
     struct tt_sim_report *r = NULL;
@@ -214,7 +214,7 @@ static void test_hpca(void **state)
     const struct sim_case_msg m[] = {{0, 1, 0, 0}};
     const char *spec = "ring:16@24.380952380952381GB/s,0";
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = {.flit_bytes = 512, .payload_bytes = 8192, .cycles_per_flit = 21}};
-    struct tt_topo *t = sim_topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct tt_sched *s = sim_sched(t, 1, m, 1, false);
     struct tt_sim_report *one = sim_run(s, t, 2048, &o), *two = sim_run(s, t, 4096, &o);
     assert_int_equal(two->cycles - one->cycles, 357);
@@ -247,7 +247,7 @@ static void test_refusals(void **state)
                {{.interfaces = 4097}, "at most 4096"},
                {{.aggregate_bytes_per_s = -1}, "aggregation rate"},
                {{.aggregate_bytes_per_s = 0.0 / 0.0}, "aggregation rate"}};
-    struct tt_topo *t = sim_topo("ring:4@16GB/s,150ns");
+    struct tt_topo *t = topo_of("ring:4@16GB/s,150ns");
     struct tt_sched *s = sim_algo("ring", t, 1000);
     for (size_t i = 0; i < countof(bad); i++) {
         struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = bad[i].p};
@@ -259,7 +259,7 @@ static void test_refusals(void **state)
     }
     tt_sched_free(s);
     tt_topo_free(t);
-    t = sim_topo("ring:4@1kbps,1us");
+    t = topo_of("ring:4@1kbps,1us");
     s = sim_algo("ring", t, 1000);
     struct tt_sim_report *r = NULL;
     struct tutti_error err = {0};

@@ -58,7 +58,7 @@ struct run {
 
 static struct run run_multitree(const char *spec, uint64_t chunk_bytes, bool message, bool lockstep)
 {
-    struct run x = {.t = sim_topo(spec), .message = message};
+    struct run x = {.t = topo_of(spec), .message = message};
     const uint64_t count = x.t->ranks * chunk_bytes / 4;
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .timeline = true, .packet = {.message_mode = message, .lockstep = lockstep}};
     struct tutti_error err = {0};
@@ -198,7 +198,7 @@ static void test_counting(void **state)
 
 static double packet_us(const char *spec, const char *algo, const char *options, uint64_t bytes, const struct tt_sim_packet *p)
 {
-    struct tt_topo *t = sim_topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct tt_sched *s = algo_with(algo, options, t, bytes / 4);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = *p};
     struct tt_sim_report *r = sim_run(s, t, bytes / 4, &o);

@@ -231,7 +231,7 @@ static void one(uint64_t seed, struct lane *lanes)
     tt_rng_seed(&rng, seed);
     uint32_t latency = (uint32_t)tt_rng_below(&rng, 40);
     snprintf(spec, sizeof spec, specs[tt_rng_below(&rng, countof(specs))], latency);
-    struct tt_topo *t = sim_topo(spec);
+    struct tt_topo *t = topo_of(spec);
     struct tt_sched *s = pairs(t, &rng);
     uint64_t count = s->shape.chunks * (1 + tt_rng_below(&rng, 500));
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .timeline = true};

@@ -52,7 +52,7 @@ static const struct tt_ni_entry *line(const struct tt_ni_table *t, uint32_t opco
 static void test_table(void **state)
 {
     (void)state;
-    struct tt_topo *t = sim_topo("mesh:2x2@16GB/s,150ns");
+    struct tt_topo *t = topo_of("mesh:2x2@16GB/s,150ns");
     struct tt_sched *s = mesh_sched();
     struct tutti_error err = {0};
     struct tt_work *w = NULL;
@@ -95,7 +95,7 @@ static void test_noop(void **state)
     (void)state;
     const uint64_t t = 1000, l = 20000, r = 1000;
     const struct sim_case_msg m[] = {{0, 1, 0, 0}, {2, 3, 1, 1}, {0, 1, 2, 2}};
-    struct tt_topo *topo = sim_topo("mesh:1x4@16GB/s,20ns");
+    struct tt_topo *topo = topo_of("mesh:1x4@16GB/s,20ns");
     struct tt_sched *s = sim_sched(topo, 3, m, 3, false);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .timeline = true, .packet = {.lockstep = true}};
     struct tt_sim_report *rep = sim_run(s, topo, 3 * 1024, &o);
@@ -124,7 +124,7 @@ static void test_aggregation(void **state)
     (void)state;
     const uint64_t t = 1000, l = 20000, r = 1000, f = 68;
     const struct sim_case_msg m[] = {{0, 1, 0, 0}, {1, 2, 1, 0}};
-    struct tt_topo *topo = sim_topo("mesh:1x3@16GB/s,20ns");
+    struct tt_topo *topo = topo_of("mesh:1x3@16GB/s,20ns");
     struct tt_sched *s = sim_sched(topo, 1, m, 2, true);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = {.aggregate_bytes_per_s = 128e9}};
     struct tt_sim_report *rep = sim_run(s, topo, 256, &o);
@@ -147,7 +147,7 @@ static void test_aggregation(void **state)
 static void test_multitree(void **state)
 {
     (void)state;
-    struct tt_topo *topo = sim_topo("torus:4x4@16GB/s,150ns");
+    struct tt_topo *topo = topo_of("torus:4x4@16GB/s,150ns");
     const uint64_t count = 16 * 4096;
     struct tt_sched *s = sim_algo("multitree", topo, count);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .packet = {.lockstep = true}};
@@ -178,7 +178,7 @@ static void test_interrupted(void **state)
 {
     (void)state;
     int calls = 0;
-    struct tt_topo *topo = sim_topo("torus:4x4@16GB/s,150ns");
+    struct tt_topo *topo = topo_of("torus:4x4@16GB/s,150ns");
     struct tt_sched *s = sim_algo("ring", topo, 1 << 20);
     struct tt_sim_options o = {.level = TT_SIM_PACKET, .progress = stop, .progress_ctx = &calls};
     struct tt_sim_report *r = NULL;

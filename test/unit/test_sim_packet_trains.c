@@ -97,7 +97,7 @@ static bool one(uint64_t seed)
 {
     struct tt_rng rng;
     tt_rng_seed(&rng, seed);
-    struct tt_topo *t = sim_topo(specs[tt_rng_below(&rng, countof(specs))]);
+    struct tt_topo *t = topo_of(specs[tt_rng_below(&rng, countof(specs))]);
     struct tt_sched *s = some_sched(t, &rng);
     s->shape.segments = 1 + (uint32_t)(tt_rng_below(&rng, 3) == 0);
     struct tt_sim_options o = some_options(&rng);

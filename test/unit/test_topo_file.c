@@ -11,15 +11,7 @@
 #include <cmocka.h>
 
 #include "topo/topo.h"
-
-static struct tt_topo *make(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
+#include "topo_spec.h"
 
 static char *written(const struct tt_topo *t, size_t *len)
 {
@@ -72,7 +64,7 @@ static void test_round_trip(void **state)
     (void)state;
     for (size_t i = 0; i < countof(specs); i++) {
         size_t len, len2;
-        struct tt_topo *a = make(specs[i]);
+        struct tt_topo *a = topo_of(specs[i]);
         char *x = written(a, &len);
         struct tt_topo *b = read_text(x, len);
         char *y = written(b, &len2);
@@ -95,7 +87,7 @@ static void test_round_trip(void **state)
 static void test_truncated_and_mutated(void **state)
 {
     (void)state;
-    struct tt_topo *a = make("tree:(2 1)");
+    struct tt_topo *a = topo_of("tree:(2 1)");
     size_t len;
     char *x = written(a, &len);
     for (size_t cut = 0; cut + 2 < len; cut++) {
@@ -335,7 +327,7 @@ static void test_open_file(void **state)
     int fd = mkstemp(name);
     assert_true(fd >= 0);
     FILE *out = fdopen(fd, "w");
-    struct tt_topo *a = make("dln:9"), *b = NULL;
+    struct tt_topo *a = topo_of("dln:9"), *b = NULL;
     assert_int_equal(tt_topo_write(a, out, NULL), TUTTI_OK);
     fclose(out);
     assert_int_equal(tt_topo_open(name, &b, NULL), TUTTI_OK);
@@ -347,7 +339,7 @@ static void test_open_file(void **state)
 
 static char *converted(const char *spec, void (*write)(const struct tt_topo *, FILE *))
 {
-    struct tt_topo *t = make(spec);
+    struct tt_topo *t = topo_of(spec);
     char *buf = NULL;
     size_t len;
     FILE *out = open_memstream(&buf, &len);

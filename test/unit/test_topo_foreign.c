@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "topo/topo.h"
+#include "topo_spec.h"
 
 static struct tt_topo *read_text(const char *text)
 {
@@ -28,13 +29,6 @@ static void refuse(const char *text, const char *a, const char *b)
     if (st == TUTTI_OK || !strstr(err.text, a) || !strstr(err.text, b) || strncmp(err.text, "net.txt:", 8) != 0)
         fail_msg("%s: status %d \"%s\"; expected \"%s\" and \"%s\"", text, st, st ? err.text : "", a, b);
     assert_null(t);
-}
-
-static struct tt_topo *parse(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    assert_int_equal(tt_topo_parse(spec, &t, NULL), TUTTI_OK);
-    return t;
 }
 
 /* ---- ns-3 ---- */
@@ -103,7 +97,7 @@ static void astra_one_dimension(void **state)
         {"# a switch\n\ntopology: [ Switch ]\nnpus_count: [ 8 ]\nbandwidth: [ 400.0 ]\nlatency: [ 936.25 ]\n", "star:8@400GB/s,936250ps"},
         {"---\ntopology: FullyConnected\nlatency: 0\nbandwidth: 0.5\nnpus_count: 5", "full:5@500MB/s,0"}};
     for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = read_text(cases[i][0]), *same = parse(cases[i][1]);
+        struct tt_topo *t = read_text(cases[i][0]), *same = topo_of(cases[i][1]);
         if (t->hash != same->hash)
             fail_msg("%s is not %s but %s", cases[i][0], cases[i][1], t->spec);
         tt_topo_free(t);
@@ -192,7 +186,7 @@ static void finds_not(const struct tt_topo *t, const char *text, const char *why
 static void links_by_name(void **state)
 {
     (void)state;
-    struct tt_topo *t = parse("star:4");
+    struct tt_topo *t = topo_of("star:4");
     finds(t, "rank 3-switch 0", 2, 6, 7);
     finds(t, "switch 0 - rank 3", 2, 7, 6);
     finds(t, "rank 3 -> switch 0", 1, 6, 6);
@@ -206,7 +200,7 @@ static void links_by_name(void **state)
     finds_not(t, "rank 3->", "there is no \"\"");
     finds_not(t, "rank 1-rank 2", "no link joins rank 1 with rank 2");
     tt_topo_free(t);
-    t = parse("ring:4@1Gbps,1us,half");
+    t = topo_of("ring:4@1Gbps,1us,half");
     finds(t, "rank 0-rank 1", 1, 0, 0); /* one cable, one rate */
     finds(t, "rank 1 -> rank 0", 1, 0, 0);
     finds(t, "3", 1, 6, 6);

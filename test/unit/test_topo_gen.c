@@ -10,15 +10,7 @@
 #include <cmocka.h>
 
 #include "topo/topo.h"
-
-static struct tt_topo *make(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
+#include "topo_spec.h"
 
 struct golden {
     const char *spec;
@@ -28,7 +20,7 @@ struct golden {
 
 static void check(const struct golden *g)
 {
-    struct tt_topo *t = make(g->spec);
+    struct tt_topo *t = topo_of(g->spec);
     struct tt_topo_metrics m;
     assert_int_equal(tt_topo_measure(t, &m, NULL), TUTTI_OK);
     if (m.ranks != g->ranks || m.switches != g->switches || m.links != g->links || m.degree != g->degree || m.diameter != g->diameter ||
@@ -126,7 +118,7 @@ static void test_measure_against_search(void **state)
                                         "hypercube:32",
                                         "dragonfly:5,1,1"};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = make(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         struct tt_topo_metrics m;
         uint64_t total = 0;
         uint32_t max = 0, *dist = calloc(2 * t->g.n, sizeof *dist);
@@ -155,7 +147,7 @@ static void expect_link(const struct tt_topo *t, uint32_t i, uint32_t a, uint32_
 static void test_links(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("torus:3x2");
+    struct tt_topo *t = topo_of("torus:3x2");
     expect_link(t, 0, 0, 2);
     expect_link(t, 1, 1, 3);
     expect_link(t, 4, 4, 0);
@@ -166,7 +158,7 @@ static void test_links(void **state)
     assert_true(t->wrap);
     tt_topo_free(t);
 
-    t = make("dln:8");
+    t = topo_of("dln:8");
     expect_link(t, 7, 7, 0);
     expect_link(t, 8, 0, 2);
     expect_link(t, 16, 0, 4);
@@ -174,7 +166,7 @@ static void test_links(void **state)
     assert_int_equal(t->ndims, 0);
     tt_topo_free(t);
 
-    t = make("fattree:2,2,over=4@8GB/s");
+    t = topo_of("fattree:2,2,over=4@8GB/s");
     expect_link(t, 3, 3, 5);
     expect_link(t, 4, 4, 6);
     expect_link(t, 5, 4, 7);
@@ -182,13 +174,13 @@ static void test_links(void **state)
     assert_true(t->links[3].bw[0] == 8e9 && t->links[4].bw[0] == 2e9 && t->links[4].bw[1] == 2e9);
     tt_topo_free(t);
 
-    t = make("bigraph:2x4");
+    t = topo_of("bigraph:2x4");
     expect_link(t, 5, 5, 10);
     expect_link(t, 8, 8, 10);
     expect_link(t, 11, 9, 11);
     tt_topo_free(t);
 
-    t = make("dragonfly:3,2,1");
+    t = topo_of("dragonfly:3,2,1");
     expect_link(t, 6, 6, 7);   /* group 0 */
     expect_link(t, 9, 6, 8);   /* groups 0 1: first cable of both */
     expect_link(t, 10, 7, 10); /* groups 0 2: second of 0, first of 2 */
@@ -207,7 +199,7 @@ static void test_rotational(void **state)
                  {"torus:4x4", false},   {"mesh:8", false},     {"hypercube:8", false},     {"fattree:2,2", false},
                  {"bigraph:1x2", false}, {"tree:(2 2)", false}, {"dragonfly:3,2,1", false}, {"dln2d:4x4", false}};
     for (size_t i = 0; i < countof(table); i++) {
-        struct tt_topo *t = make(table[i].spec);
+        struct tt_topo *t = topo_of(table[i].spec);
         if (t->rotational != table[i].rotational)
             fail_msg("%s", table[i].spec);
         tt_topo_free(t);
@@ -217,7 +209,7 @@ static void test_rotational(void **state)
 static void test_tree(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("tree:((4 4:2.5G)(4 2):1G)@100Gbps/25Gbps/10Gbps");
+    struct tt_topo *t = topo_of("tree:((4 4:2.5G)(4 2):1G)@100Gbps/25Gbps/10Gbps");
     const struct tt_tree *tree = t->tree;
     static const uint32_t first[7] = {1, 3, 5, 7, 11, 15, 19}, count[7] = {2, 2, 2, 4, 4, 4, 2};
     static const double uplink[7] = {0, 10e9 / 8, 1e9 / 8, 25e9 / 8, 2.5e9 / 8, 25e9 / 8, 25e9 / 8};
@@ -240,7 +232,7 @@ static void test_tree(void **state)
     assert_int_equal(tree->uplink[0], UINT32_MAX);
     tt_topo_free(t);
 
-    t = make("tree:((1)2)@8GB/s/4GB/s"); /* unequal depth: rank 0 is deeper than 1 and 2, the last bandwidth is repeated */
+    t = topo_of("tree:((1)2)@8GB/s/4GB/s"); /* unequal depth: rank 0 is deeper than 1 and 2, the last bandwidth is repeated */
     assert_int_equal(t->tree->nnodes, 7);
     assert_int_equal(t->tree->rank[4], 1);
     assert_int_equal(t->tree->rank[6], 0);
@@ -249,7 +241,7 @@ static void test_tree(void **state)
     tt_topo_free(t);
 
     /* ranks of two speeds behind one uplink, and ranks beside a group: switches are root, (..) and 2; no switch for NxRATE */
-    t = make("tree:((3x25G 2x10G):40G 1x5G 2)@100Gbps/20Gbps");
+    t = topo_of("tree:((3x25G 2x10G):40G 1x5G 2)@100Gbps/20Gbps");
     static const double rate[8] = {25, 25, 25, 10, 10, 5, 100, 100};
     static const uint32_t home[8] = {9, 9, 9, 9, 9, 8, 10, 10};
     assert_int_equal(t->ranks, 8);
@@ -268,15 +260,15 @@ static void test_tree(void **state)
     }
     tt_topo_free(t);
 
-    t = make("nics:2x10G,1G");
-    struct tt_topo *same = make("nics:10G,10G,1G"), *tree_of = make("tree:(2x10G 1x1G)");
+    t = topo_of("nics:2x10G,1G");
+    struct tt_topo *same = topo_of("nics:10G,10G,1G"), *tree_of = topo_of("tree:(2x10G 1x1G)");
     assert_true(t->hash == same->hash);
     assert_true(tt_topo_cables_hash(t) == tt_topo_cables_hash(tree_of));
     tt_topo_free(t);
     tt_topo_free(same);
     tt_topo_free(tree_of);
 
-    t = make("nics:10G,2.5G@1G,7us");
+    t = topo_of("nics:10G,2.5G@1G,7us");
     assert_int_equal(t->tree->nnodes, 3);
     assert_int_equal(t->tree->count[0], 2);
     assert_int_equal(t->tree->rank[2], 1);
@@ -301,7 +293,7 @@ static void test_ports(void **state)
                  {"ring:1", 0, 1, 0},
                  {"dln:64@1GB/s", 9, 11, 11e9}};
     for (size_t i = 0; i < countof(table); i++) {
-        struct tt_topo *t = make(table[i].spec);
+        struct tt_topo *t = topo_of(table[i].spec);
         assert_int_equal(tt_topo_ports(t, table[i].rank), table[i].ports);
         assert_true(tt_topo_egress(t, table[i].rank) == table[i].egress);
         assert_true(tt_topo_ingress(t, table[i].rank) == table[i].egress);
@@ -385,11 +377,12 @@ static void test_nowhere(void **state)
     static const struct {
         const char *spec;
         uint32_t cables;
-    } cases[] = {{"tree:((2 2):40G)", 1}, {"tree:(((2 2)))", 2}, {"tree:((2 2):40G (1):40G)", 0}, {"tree:(2 2)", 0},
-                 {"star:8", 0},           {"fattree:8,2", 0},    {"torus:4x4", 0},                {"star:1", 0}};
+    } cases[] = {{"tree:((2 2):40G)", 1}, {"tree:(((2 2)))", 2}, {"tree:((2 2):40G (1):40G)", 0},
+                 {"tree:(2 2)", 0},       {"star:8", 0},         {"fattree:8,2", 0},
+                 {"torus:4x4", 0},        {"star:1", 0}};
     (void)state;
     for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = make(cases[i].spec);
+        struct tt_topo *t = topo_of(cases[i].spec);
         uint32_t first = 0, n = tt_topo_nowhere(t, &first);
         if (n != cases[i].cables)
             fail_msg("%s: %u cables lead nowhere, not %u", cases[i].spec, n, cases[i].cables);

@@ -10,15 +10,7 @@
 #include <cmocka.h>
 
 #include "topo/topo.h"
-
-static struct tt_topo *make(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
+#include "topo_spec.h"
 
 static uint32_t tail_of(const struct tt_topo *t, uint32_t arc)
 {
@@ -53,7 +45,7 @@ static void test_all_pairs_shortest(void **state)
         "nics:1G,2G",  "dragonfly:7,3,2", "dragonfly:4,1,2", "dln:12,half"};
     uint32_t links[64];
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = make(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         uint32_t *dist = calloc(2 * t->g.n, sizeof *dist);
         assert_true(tt_topo_max_route(t) <= countof(links));
         for (uint32_t a = 0; a < t->ranks; a++) {
@@ -106,7 +98,7 @@ static void test_ties(void **state)
         {"dln:4,h=2", 0, 7, "0 8 11 7"},
     };
     for (size_t i = 0; i < countof(table); i++) {
-        struct tt_topo *t = make(table[i].spec);
+        struct tt_topo *t = topo_of(table[i].spec);
         assert_string_equal(path(t, table[i].a, table[i].b), table[i].path);
         tt_topo_free(t);
     }
@@ -116,7 +108,7 @@ static void test_ties(void **state)
 static void test_shifted(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("dln:24,t=2");
+    struct tt_topo *t = topo_of("dln:24,t=2");
     uint32_t x[32], y[32];
     for (uint32_t o = 1; o < 24; o++)
         for (uint32_t a = 0; a < 24; a++) {
@@ -136,7 +128,7 @@ static void test_dln_carries_shifts(void **state)
     for (size_t i = 0; i < countof(sizes); i++) {
         char spec[32];
         snprintf(spec, sizeof spec, "dln:%u", sizes[i]);
-        struct tt_topo *t = make(spec);
+        struct tt_topo *t = topo_of(spec);
         for (uint32_t c = sizes[i]; c > 1; c = (c + 1) / 2) {
             uint8_t *used = calloc(2 * t->nlinks, 1);
             for (uint32_t r = 0; r < sizes[i]; r++) {
@@ -154,7 +146,7 @@ static void test_dln_carries_shifts(void **state)
 static void test_fattree_spreads(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("fattree:4,3");
+    struct tt_topo *t = topo_of("fattree:4,3");
     for (uint32_t s = 1; s < 64; s++) {
         uint8_t used[2 * 192] = {0};
         for (uint32_t r = 0; r < 64; r++) {
@@ -199,7 +191,7 @@ static void test_parallel_links(void **state)
 static void test_search_per_query(void **state)
 {
     (void)state;
-    struct tt_topo *big = make("bigraph:1x2048");
+    struct tt_topo *big = topo_of("bigraph:1x2048");
     uint32_t links[16];
     assert_int_equal(route(big, 5, 7, links), 4);
     assert_int_equal(tail_of(big, links[2]), 2048 + 1024);
@@ -212,7 +204,7 @@ static void test_search_per_query(void **state)
 static void test_bad_arguments(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("ring:8");
+    struct tt_topo *t = topo_of("ring:8");
     struct tutti_error err;
     uint32_t links[8], len = 77;
     assert_int_equal(tt_topo_route(t, 0, 8, links, 8, &len, &err), TUTTI_ERR_ARG);
@@ -226,14 +218,14 @@ static void test_bad_arguments(void **state)
 static void test_large(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("torus:256x256");
+    struct tt_topo *t = topo_of("torus:256x256");
     uint32_t *links = calloc(tt_topo_max_route(t), sizeof *links);
     assert_int_equal(tt_topo_max_route(t), 256);
     for (uint32_t i = 1; i < 10000; i++)
         route(t, i, (i * 7919u) % 65536 == i ? 0 : (i * 7919u) % 65536, links);
     free(links);
     tt_topo_free(t);
-    t = make("dln:65536");
+    t = topo_of("dln:65536");
     uint32_t few[8];
     for (uint32_t i = 1; i < 10000; i++)
         assert_true(route(t, 0, i, few) <= 8);

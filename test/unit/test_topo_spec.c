@@ -9,15 +9,7 @@
 #include <cmocka.h>
 
 #include "topo/topo.h"
-
-static struct tt_topo *make(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
+#include "topo_spec.h"
 
 /* The error text must contain both pieces. */
 static void refuse(const char *spec, tutti_status status, const char *a, const char *b)
@@ -34,14 +26,14 @@ static void refuse(const char *spec, tutti_status status, const char *a, const c
 static void test_link_part(void **state)
 {
     (void)state;
-    struct tt_topo *t = make("star:8");
+    struct tt_topo *t = topo_of("star:8");
     assert_true(t->links[7].bw[0] == 1.25e9 && t->links[7].bw[1] == 1.25e9);
     assert_int_equal(t->links[7].latency_ps, 1000000);
     assert_false(t->links[7].half);
     assert_true(t->gamma == 0 && t->overhead_ps == 0 && t->ports == 0);
     tt_topo_free(t);
 
-    t = make(" star:8@16GB/s,150ns,0.1ns,half , ports=2,overhead=500ns ");
+    t = topo_of(" star:8@16GB/s,150ns,0.1ns,half , ports=2,overhead=500ns ");
     assert_true(t->links[0].bw[0] == 16e9);
     assert_int_equal(t->links[0].latency_ps, 150000);
     assert_true(t->links[0].half);
@@ -52,7 +44,7 @@ static void test_link_part(void **state)
     assert_string_equal(t->kind, "star");
     tt_topo_free(t);
 
-    t = make("torus:2x3,ports=1@5us");
+    t = topo_of("torus:2x3,ports=1@5us");
     assert_true(t->links[0].bw[0] == 1.25e9);
     assert_int_equal(t->links[0].latency_ps, 5000000);
     assert_int_equal(t->ports, 1);
@@ -66,7 +58,7 @@ static void test_every_example_works(void **state)
     const struct tt_topo_kind *k = tt_topo_kinds(&n);
     assert_int_equal(n, 14);
     for (size_t i = 0; i < n; i++) {
-        struct tt_topo *t = make(k[i].example);
+        struct tt_topo *t = topo_of(k[i].example);
         assert_string_equal(t->kind, k[i].name);
         assert_true(strncmp(k[i].form, k[i].name, strlen(k[i].name)) == 0);
         assert_true(t->hash != 0);
@@ -158,7 +150,7 @@ static void test_tree_syntax(void **state)
     refuse("tree:(a)", TUTTI_ERR_PARSE, "character 2", "expected");
     refuse("tree:(2 2)@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 3 (3 Gbit/s)", "2 levels of links");
     refuse("tree:8@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 2 (2 Gbit/s)", "1 level of links");
-    tt_topo_free(make("tree:(2 2)@1G/2G"));
+    tt_topo_free(topo_of("tree:(2 2)@1G/2G"));
     refuse("tree:3x1G", TUTTI_ERR_PARSE, "character 2", "put parentheses");
     refuse("tree:(3x)", TUTTI_ERR_PARSE, "bandwidth of ranks", "expected a rate");
     refuse("tree:(3x0G)", TUTTI_ERR_RANGE, "bandwidth of ranks", "0G");
@@ -217,14 +209,14 @@ static void test_hash(void **state)
                                          "nics:1G,1G,1G,1G,1G,1G,1G,1G"};
     uint64_t hash[countof(differ)];
     for (size_t i = 0; i < countof(differ); i++) {
-        struct tt_topo *t = make(differ[i]);
+        struct tt_topo *t = topo_of(differ[i]);
         hash[i] = t->hash;
         tt_topo_free(t);
         for (size_t j = 0; j < i; j++)
             if (hash[i] == hash[j])
                 fail_msg("%s and %s have one hash", differ[i], differ[j]);
     }
-    struct tt_topo *a = make("star:8@10Gbps,1us,0"), *b = make("full:4"), *c = make("dln:4");
+    struct tt_topo *a = topo_of("star:8@10Gbps,1us,0"), *b = topo_of("full:4"), *c = topo_of("dln:4");
     assert_true(a->hash == hash[0]); /* the same network in other words */
     assert_true(b->hash == c->hash); /* dln:4 has jumps 1 and 2: every pair */
     tt_topo_free(a);
