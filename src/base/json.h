@@ -87,5 +87,10 @@ void tt_json_u64(struct tt_json_writer *w, uint64_t v);
 void tt_json_real(struct tt_json_writer *w, double v);
 void tt_json_bool(struct tt_json_writer *w, bool v);
 void tt_json_null(struct tt_json_writer *w);
+/* A key and its value. */
+void tt_json_member_string(struct tt_json_writer *w, const char *key, const char *s);
+void tt_json_member_u64(struct tt_json_writer *w, const char *key, uint64_t v);
+void tt_json_member_real(struct tt_json_writer *w, const char *key, double v);
+void tt_json_member_bool(struct tt_json_writer *w, const char *key, bool v);
 void tt_json_finish(struct tt_json_writer *w); /* the final newline */
 #endif

@@ -208,6 +208,30 @@ void tt_json_null(struct tt_json_writer *w)
     put_text(w, "null", 4);
 }
 
+void tt_json_member_string(struct tt_json_writer *w, const char *key, const char *s)
+{
+    tt_json_key(w, key);
+    tt_json_string(w, s);
+}
+
+void tt_json_member_u64(struct tt_json_writer *w, const char *key, uint64_t v)
+{
+    tt_json_key(w, key);
+    tt_json_u64(w, v);
+}
+
+void tt_json_member_real(struct tt_json_writer *w, const char *key, double v)
+{
+    tt_json_key(w, key);
+    tt_json_real(w, v);
+}
+
+void tt_json_member_bool(struct tt_json_writer *w, const char *key, bool v)
+{
+    tt_json_key(w, key);
+    tt_json_bool(w, v);
+}
+
 void tt_json_finish(struct tt_json_writer *w)
 {
     assert(w->depth == 0 && !w->after_key);

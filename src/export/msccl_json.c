@@ -99,18 +99,6 @@ uint64_t tt_export_msccl_connection_of(const struct plan *p, const struct tt_op 
     return 0;
 }
 
-void tt_export_msccl_member_number(struct tt_json_writer *w, const char *key, uint64_t value)
-{
-    tt_json_key(w, key);
-    tt_json_u64(w, value);
-}
-
-void tt_export_msccl_member_text(struct tt_json_writer *w, const char *key, const char *value)
-{
-    tt_json_key(w, key);
-    tt_json_string(w, value);
-}
-
 void tt_export_msccl_list_of_one(struct tt_json_writer *w, const char *key, uint64_t value)
 {
     tt_json_key(w, key);
@@ -127,7 +115,7 @@ static void write_connections(struct plan *p)
     tt_json_key(w, "channels");
     tt_json_array(w);
     tt_json_object_compact(w);
-    tt_export_msccl_member_text(w, "channel_type", p->type);
+    tt_json_member_string(w, "channel_type", p->type);
     tt_json_key(w, "connected_to");
     tt_json_array_compact(w);
     for (size_t k = 0; k < p->open.len; k++)
@@ -139,9 +127,8 @@ static void write_connections(struct plan *p)
     tt_json_array(w);
     for (size_t k = 0; k < p->open.len; k++) {
         tt_json_object_compact(w);
-        tt_export_msccl_member_number(w, "rank",
-                                      ((const struct connection *)tt_vec_at(&p->open, k))->peer);
-        tt_export_msccl_member_text(w, "type", "s");
+        tt_json_member_u64(w, "rank", ((const struct connection *)tt_vec_at(&p->open, k))->peer);
+        tt_json_member_string(w, "type", "s");
         tt_json_key(w, "access_channel_types");
         tt_json_array_compact(w);
         tt_json_string(w, p->type);
@@ -160,10 +147,10 @@ static tutti_status write_rank(struct plan *p, struct tutti_error *err)
     if (st)
         return st;
     tt_json_object(w);
-    tt_export_msccl_member_number(w, "id", p->program.rank);
-    tt_export_msccl_member_number(w, "input_chunks", tt_export_input_units(&p->layout));
-    tt_export_msccl_member_number(w, "output_chunks", tt_export_output_units(&p->layout));
-    tt_export_msccl_member_number(w, "scratch_chunks", p->scratch[p->program.rank]);
+    tt_json_member_u64(w, "id", p->program.rank);
+    tt_json_member_u64(w, "input_chunks", tt_export_input_units(&p->layout));
+    tt_json_member_u64(w, "output_chunks", tt_export_output_units(&p->layout));
+    tt_json_member_u64(w, "scratch_chunks", p->scratch[p->program.rank]);
     write_connections(p);
     tt_json_key(w, "threadblocks");
     tt_json_array(w);
@@ -173,7 +160,7 @@ static tutti_status write_rank(struct plan *p, struct tutti_error *err)
     tt_json_array(w);
     for (uint32_t k = 0; k < p->block; k++) {
         tt_json_object_compact(w);
-        tt_export_msccl_member_number(w, "init_value", 0);
+        tt_json_member_u64(w, "init_value", 0);
         tt_json_object_end(w);
     }
     tt_json_array_end(w);
@@ -196,14 +183,13 @@ static void write_head(struct plan *p)
     const struct tt_shape *s = p->layout.shape;
     char name[64];
     snprintf(name, sizeof name, "tutti-%s", s->algo);
-    tt_export_msccl_member_text(w, "name", name);
-    tt_export_msccl_member_text(w, "collective", names[s->coll]);
-    tt_export_msccl_member_text(w, "protocol", p->o->protocol ? p->o->protocol : "Simple");
-    tt_json_key(w, "inplace");
-    tt_json_bool(w, s->inplace && s->coll == TUTTI_ALLREDUCE);
-    tt_export_msccl_member_number(w, "min_message_size", p->o->min_bytes);
+    tt_json_member_string(w, "name", name);
+    tt_json_member_string(w, "collective", names[s->coll]);
+    tt_json_member_string(w, "protocol", p->o->protocol ? p->o->protocol : "Simple");
+    tt_json_member_bool(w, "inplace", s->inplace && s->coll == TUTTI_ALLREDUCE);
+    tt_json_member_u64(w, "min_message_size", p->o->min_bytes);
     if (p->o->max_bytes)
-        tt_export_msccl_member_number(w, "max_message_size", p->o->max_bytes);
+        tt_json_member_u64(w, "max_message_size", p->o->max_bytes);
 }
 
 static tutti_status write_json(const struct tt_sched *s, const struct tt_export_options *o,

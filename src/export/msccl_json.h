@@ -33,8 +33,6 @@ struct plan {
 /* Units of all chunks of n acts. */
 uint64_t tt_export_msccl_units_of(const struct plan *p, const struct tt_act *acts, uint32_t n);
 uint64_t tt_export_msccl_connection_of(const struct plan *p, const struct tt_op *op);
-void tt_export_msccl_member_number(struct tt_json_writer *w, const char *key, uint64_t value);
-void tt_export_msccl_member_text(struct tt_json_writer *w, const char *key, const char *value);
 void tt_export_msccl_list_of_one(struct tt_json_writer *w, const char *key, uint64_t value);
 /* The handshake (relaxed signals and waits on all channels), then the operations in the
  * schedule's order. */

@@ -14,7 +14,7 @@ static void all_connections(struct plan *p, const char *key, const char *type, c
     tt_json_array(w);
     if (p->open.len) {
         tt_json_object_compact(w);
-        tt_export_msccl_member_text(w, type, p->type);
+        tt_json_member_string(w, type, p->type);
         tt_json_key(w, ids);
         tt_json_array_compact(w);
         for (size_t k = 0; k < p->open.len; k++)
@@ -31,7 +31,7 @@ static void open_block(struct plan *p)
 {
     struct tt_json_writer *w = p->w;
     tt_json_object(w);
-    tt_export_msccl_member_number(w, "id", p->block);
+    tt_json_member_u64(w, "id", p->block);
     all_connections(p, "channels", "channel_type", "channel_ids");
     all_connections(p, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids");
     tt_json_key(w, "ops");
@@ -49,7 +49,7 @@ static void close_block(struct plan *p)
 static void semaphore_op(struct plan *p, const char *name, uint64_t id)
 {
     tt_json_object_compact(p->w);
-    tt_export_msccl_member_text(p->w, "name", name);
+    tt_json_member_string(p->w, "name", name);
     tt_export_msccl_list_of_one(p->w, "semaphore_ids", id);
     tt_json_object_end(p->w);
     p->ops++;
@@ -58,7 +58,7 @@ static void semaphore_op(struct plan *p, const char *name, uint64_t id)
 static void nop(struct plan *p)
 {
     tt_json_object_compact(p->w);
-    tt_export_msccl_member_text(p->w, "name", "nop");
+    tt_json_member_string(p->w, "name", "nop");
     tt_json_object_end(p->w);
     p->ops++;
     p->stale = false;
@@ -84,7 +84,7 @@ static void begin_op(struct plan *p, const char *name)
 {
     make_room(p);
     tt_json_object_compact(p->w);
-    tt_export_msccl_member_text(p->w, "name", name);
+    tt_json_member_string(p->w, "name", name);
     p->ops++;
 }
 
@@ -96,7 +96,7 @@ static void end_op(struct plan *p)
 static void channel_op(struct plan *p, const char *name, uint64_t connection)
 {
     begin_op(p, name);
-    tt_export_msccl_member_text(p->w, "channel_type", p->type);
+    tt_json_member_string(p->w, "channel_type", p->type);
     tt_export_msccl_list_of_one(p->w, "channel_ids", connection);
     end_op(p);
 }
@@ -115,9 +115,9 @@ static void local_buffer(struct plan *p, struct tt_export_place at)
 {
     const char type[2] = {at.buf, 0};
     tt_json_object_compact(p->w);
-    tt_export_msccl_member_text(p->w, "type", type);
-    tt_export_msccl_member_number(p->w, "index", at.at);
-    tt_export_msccl_member_number(p->w, "size", at.n);
+    tt_json_member_string(p->w, "type", type);
+    tt_json_member_u64(p->w, "index", at.at);
+    tt_json_member_u64(p->w, "size", at.n);
     tt_json_object_end(p->w);
 }
 
@@ -126,7 +126,7 @@ static void put_act(struct plan *p, const struct tt_act *a, uint64_t connection,
     const struct tt_export_place from =
         tt_export_place(&p->layout, p->program.rank, a->buf, a->chunk, a->len);
     begin_op(p, "put");
-    tt_export_msccl_member_text(p->w, "channel_type", p->type);
+    tt_json_member_string(p->w, "channel_type", p->type);
     tt_export_msccl_list_of_one(p->w, "channel_ids", connection);
     tt_json_key(p->w, "src_buff");
     tt_json_array_compact(p->w);
@@ -135,9 +135,9 @@ static void put_act(struct plan *p, const struct tt_act *a, uint64_t connection,
     tt_json_key(p->w, "dst_buff");
     tt_json_array_compact(p->w);
     tt_json_object_compact(p->w);
-    tt_export_msccl_member_number(p->w, "buffer_id", connection);
-    tt_export_msccl_member_number(p->w, "index", slot);
-    tt_export_msccl_member_number(p->w, "size", from.n);
+    tt_json_member_u64(p->w, "buffer_id", connection);
+    tt_json_member_u64(p->w, "index", slot);
+    tt_json_member_u64(p->w, "size", from.n);
     tt_json_object_end(p->w);
     tt_json_array_end(p->w);
     end_op(p);
@@ -160,7 +160,7 @@ static void local_act(struct plan *p, struct tt_export_place to, const struct tt
     local_buffer(p, to);
     tt_json_array_end(p->w);
     if (with)
-        tt_export_msccl_member_text(p->w, "reduce_op", "sum");
+        tt_json_member_string(p->w, "reduce_op", "sum");
     end_op(p);
     p->stale = true;
 }

@@ -220,12 +220,6 @@ static bool write_cables(const struct tt_page_fold *f, struct tt_json_writer *w)
     return ok;
 }
 
-static void write_u64(struct tt_json_writer *w, const char *key, uint64_t v)
-{
-    tt_json_key(w, key);
-    tt_json_u64(w, v);
-}
-
 /* Ranks and switches of each drawn vertex, for its label. */
 static bool write_members(const struct tt_page_fold *f, struct tt_json_writer *w)
 {
@@ -242,17 +236,14 @@ tutti_status tt_export_page_network(const struct tt_page_fold *f, struct tt_json
                                     struct tutti_error *err)
 {
     tt_json_object(w);
-    tt_json_key(w, "spec");
-    tt_json_string(w, f->t->spec);
-    tt_json_key(w, "kind");
-    tt_json_string(w, f->t->kind);
-    write_u64(w, "ranks", f->t->ranks);
-    write_u64(w, "switches", f->t->switches);
-    write_u64(w, "links", f->t->nlinks);
-    write_u64(w, "drawn_ranks", f->rank_groups);
-    write_u64(w, "drawn", f->groups);
-    tt_json_key(w, "wrap");
-    tt_json_bool(w, f->t->wrap);
+    tt_json_member_string(w, "spec", f->t->spec);
+    tt_json_member_string(w, "kind", f->t->kind);
+    tt_json_member_u64(w, "ranks", f->t->ranks);
+    tt_json_member_u64(w, "switches", f->t->switches);
+    tt_json_member_u64(w, "links", f->t->nlinks);
+    tt_json_member_u64(w, "drawn_ranks", f->rank_groups);
+    tt_json_member_u64(w, "drawn", f->groups);
+    tt_json_member_bool(w, "wrap", f->t->wrap);
     tt_json_key(w, "dims");
     tt_json_array_compact(w);
     for (uint32_t d = 0; d < f->ndims; d++)

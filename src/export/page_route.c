@@ -112,8 +112,7 @@ tutti_status tt_export_page_use(const struct tt_page_schedule *p, struct tt_json
     }
     if (!st)
         write_use(p, use, &c);
-    tt_json_key(w, "parts");
-    tt_json_u64(w, TT_PAGE_PARTS);
+    tt_json_member_u64(w, "parts", TT_PAGE_PARTS);
     tt_json_key(w, "use");
     if (!tt_export_column_write(&c, w) && !st)
         st = tt_fail_memory(err, "use of links");

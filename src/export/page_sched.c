@@ -164,7 +164,7 @@ static bool write_column(struct tt_json_writer *w, const char *key, struct tt_co
     return tt_export_column_write(c, w);
 }
 
-/* Who sends what to whom in which step, and from where to where. */
+/* Which rank sends what to which in which step, and from where to where. */
 static bool write_messages(const struct work *x, struct tt_json_writer *w)
 {
     enum { SRC, DST, STEP, CHANNEL, N, FIRST, LEN, FROM, TO, ADD, COLUMNS };
@@ -254,10 +254,8 @@ static bool write_times(const struct work *x, struct tt_json_writer *w)
             tt_export_column_add(&length, (int64_t)(last / unit - first / unit));
         }
     }
-    tt_json_key(w, "unit_us");
-    tt_json_real(w, (double)unit / 1e6);
-    tt_json_key(w, "moves");
-    tt_json_u64(w, each ? x->segments : 1);
+    tt_json_member_real(w, "unit_us", (double)unit / 1e6);
+    tt_json_member_u64(w, "moves", each ? x->segments : 1);
     bool ok = write_column(w, "t_start", &start);
     return write_column(w, "t_length", &length) && ok;
 }
@@ -328,16 +326,11 @@ tutti_status tt_export_page_schedule(const struct tt_page_schedule *p, struct tt
     bool many = p->fold->folded || x.nmessages > TT_PAGE_MOVES;
     tutti_status st = TUTTI_OK;
     tt_json_object(w);
-    tt_json_key(w, "ranks");
-    tt_json_u64(w, s->ranks);
-    tt_json_key(w, "chunks");
-    tt_json_u64(w, s->chunks);
-    tt_json_key(w, "buffers");
-    tt_json_u64(w, s->nbufs);
-    tt_json_key(w, "steps");
-    tt_json_u64(w, p->s->nsteps);
-    tt_json_key(w, "reduces");
-    tt_json_bool(w, tt_sched_coll_reduces(s->coll));
+    tt_json_member_u64(w, "ranks", s->ranks);
+    tt_json_member_u64(w, "chunks", s->chunks);
+    tt_json_member_u64(w, "buffers", s->nbufs);
+    tt_json_member_u64(w, "steps", p->s->nsteps);
+    tt_json_member_bool(w, "reduces", tt_sched_coll_reduces(s->coll));
     if (!many)
         st = write_all(&x, w, &many, err);
     if (!st && many)

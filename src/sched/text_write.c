@@ -24,30 +24,12 @@
 #include "sched/sched_int.h"
 #include "sched/text.h"
 
-static void write_number(struct tt_json_writer *w, const char *key, uint64_t v)
-{
-    tt_json_key(w, key);
-    tt_json_u64(w, v);
-}
-
-static void write_text(struct tt_json_writer *w, const char *key, const char *text)
-{
-    tt_json_key(w, key);
-    tt_json_string(w, text);
-}
-
-static void write_flag(struct tt_json_writer *w, const char *key, bool v)
-{
-    tt_json_key(w, key);
-    tt_json_bool(w, v);
-}
-
 /* Hashes use all 64 bits, which many JSON readers cannot hold as numbers. */
 static void write_hash(struct tt_json_writer *w, const char *key, uint64_t v)
 {
     char hex[17];
     snprintf(hex, sizeof hex, "%016" PRIx64, v);
-    write_text(w, key, hex);
+    tt_json_member_string(w, key, hex);
 }
 
 static void write_list(struct tt_json_writer *w, const char *key, const uint32_t *list, size_t n)
@@ -63,24 +45,24 @@ static void write_list(struct tt_json_writer *w, const char *key, const uint32_t
 
 static void write_shape(struct tt_json_writer *w, const struct tt_shape *s)
 {
-    write_text(w, "format", TT_TEXT_FORMAT);
-    write_number(w, "version", TT_TEXT_VERSION);
-    write_text(w, "coll", tt_sched_coll_name(s->coll));
-    write_number(w, "ranks", s->ranks);
-    write_number(w, "root", s->root);
-    write_text(w, "algo", s->algo);
-    write_text(w, "options", s->options);
-    write_number(w, "count", s->count);
-    write_text(w, "dtype", tt_sched_dtype_name(s->dtype));
-    write_text(w, "op", tt_sched_redop_name(s->redop));
+    tt_json_member_string(w, "format", TT_TEXT_FORMAT);
+    tt_json_member_u64(w, "version", TT_TEXT_VERSION);
+    tt_json_member_string(w, "coll", tt_sched_coll_name(s->coll));
+    tt_json_member_u64(w, "ranks", s->ranks);
+    tt_json_member_u64(w, "root", s->root);
+    tt_json_member_string(w, "algo", s->algo);
+    tt_json_member_string(w, "options", s->options);
+    tt_json_member_u64(w, "count", s->count);
+    tt_json_member_string(w, "dtype", tt_sched_dtype_name(s->dtype));
+    tt_json_member_string(w, "op", tt_sched_redop_name(s->redop));
     write_hash(w, "topo_hash", s->topo_hash);
     if (*s->network)
-        write_text(w, "network", s->network);
-    write_number(w, "chunks", s->chunks);
-    write_number(w, "buffers", s->nbufs);
-    write_number(w, "segments", s->segments);
-    write_flag(w, "inplace", s->inplace);
-    write_flag(w, "symmetric", s->symmetric);
+        tt_json_member_string(w, "network", s->network);
+    tt_json_member_u64(w, "chunks", s->chunks);
+    tt_json_member_u64(w, "buffers", s->nbufs);
+    tt_json_member_u64(w, "segments", s->segments);
+    tt_json_member_bool(w, "inplace", s->inplace);
+    tt_json_member_bool(w, "symmetric", s->symmetric);
     write_list(w, "weights", s->weights, s->chunks);
     write_list(w, "owner", s->owner, s->chunks);
 }
@@ -145,7 +127,7 @@ tutti_status tt_sched_write(const struct tt_sched *s, FILE *out, struct tutti_er
     write_shape(&w, &s->shape);
     write_routes(&w, s);
     if (s->first_rank != 0 || s->nslices != s->shape.ranks)
-        write_number(&w, "first_rank", s->first_rank);
+        tt_json_member_u64(&w, "first_rank", s->first_rank);
     write_slices(&w, s);
     tt_json_object_end(&w);
     tt_json_finish(&w);

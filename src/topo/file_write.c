@@ -81,28 +81,15 @@ static void write_dims(struct tt_json_writer *w, const struct tt_topo *t)
     for (uint32_t d = 0; d < t->ndims; d++)
         tt_json_u64(w, t->dims[d]);
     tt_json_array_end(w);
-    tt_json_key(w, "wrap");
-    tt_json_bool(w, t->wrap);
-}
-
-static void write_text(struct tt_json_writer *w, const char *key, const char *text)
-{
-    tt_json_key(w, key);
-    tt_json_string(w, text);
-}
-
-static void write_count(struct tt_json_writer *w, const char *key, uint64_t n)
-{
-    tt_json_key(w, key);
-    tt_json_u64(w, n);
+    tt_json_member_bool(w, "wrap", t->wrap);
 }
 
 static void write_memory(struct tt_json_writer *w, const struct tt_memory *m)
 {
     tt_json_key(w, "memory");
     tt_json_object(w);
-    write_count(w, "box_bytes", m->box_bytes);
-    write_count(w, "segment_bytes", m->segment_bytes);
+    tt_json_member_u64(w, "box_bytes", m->box_bytes);
+    tt_json_member_u64(w, "segment_bytes", m->segment_bytes);
     tt_json_key(w, "points");
     tt_json_array(w);
     for (uint32_t i = 0; i < m->npoints; i++) {
@@ -120,25 +107,24 @@ static void write_memory(struct tt_json_writer *w, const struct tt_memory *m)
 /* A spec that is too long for a JSON string of ours is replaced by the kind. */
 static void write_head(struct tt_json_writer *w, const struct tt_topo *t)
 {
-    write_text(w, "format", TT_TOPO_FORMAT);
-    write_count(w, "version", TT_TOPO_VERSION);
-    write_text(w, "name", strlen(t->spec) <= TT_TOPO_MAX_NAME ? t->spec : t->kind);
-    write_text(w, "kind", t->kind);
+    tt_json_member_string(w, "format", TT_TOPO_FORMAT);
+    tt_json_member_u64(w, "version", TT_TOPO_VERSION);
+    tt_json_member_string(w, "name", strlen(t->spec) <= TT_TOPO_MAX_NAME ? t->spec : t->kind);
+    tt_json_member_string(w, "kind", t->kind);
     if (t->ndims)
         write_dims(w, t);
-    write_count(w, "ranks", t->ranks);
-    write_count(w, "switches", t->switches);
+    tt_json_member_u64(w, "ranks", t->ranks);
+    tt_json_member_u64(w, "switches", t->switches);
     if (t->ports)
-        write_count(w, "ports", t->ports);
+        tt_json_member_u64(w, "ports", t->ports);
     if (t->gamma > 0) {
-        tt_json_key(w, "gamma_s_per_byte");
-        tt_json_real(w, t->gamma);
+        tt_json_member_real(w, "gamma_s_per_byte", t->gamma);
     }
     if (t->overhead_ps)
-        write_count(w, "overhead_ps", t->overhead_ps);
+        tt_json_member_u64(w, "overhead_ps", t->overhead_ps);
     if (t->memory.npoints)
         write_memory(w, &t->memory);
-    write_text(w, "routing", tt_topo_routing_names[t->routing]);
+    tt_json_member_string(w, "routing", tt_topo_routing_names[t->routing]);
 }
 
 tutti_status tt_topo_write(const struct tt_topo *t, FILE *out, struct tutti_error *err)

@@ -36,25 +36,18 @@ static void write_layer(struct tt_json_writer *w, const struct tt_model *m,
                         const struct tt_model_layer *l)
 {
     tt_json_object(w);
-    tt_json_key(w, "name");
-    tt_json_string(w, l->name);
-    tt_json_key(w, "kind");
-    tt_json_string(w, tt_policy_kind_name(l->kind));
-    tt_json_key(w, "forward_us");
-    tt_json_real(w, (double)l->forward_ps / 1e6);
-    tt_json_key(w, "backward_us");
-    tt_json_real(w, (double)l->backward_ps / 1e6);
+    tt_json_member_string(w, "name", l->name);
+    tt_json_member_string(w, "kind", tt_policy_kind_name(l->kind));
+    tt_json_member_real(w, "forward_us", (double)l->forward_ps / 1e6);
+    tt_json_member_real(w, "backward_us", (double)l->backward_ps / 1e6);
     tt_json_key(w, "tensors");
     tt_json_array(w);
     for (uint32_t i = 0; i < l->ntensors; i++) {
         const struct tt_model_tensor *t = tt_vec_at(&m->tensors, l->first + i);
         tt_json_object_compact(w);
-        tt_json_key(w, "name");
-        tt_json_string(w, t->name);
-        tt_json_key(w, "count");
-        tt_json_u64(w, t->count);
-        tt_json_key(w, "dtype");
-        tt_json_string(w, dtype_names[t->dtype]);
+        tt_json_member_string(w, "name", t->name);
+        tt_json_member_u64(w, "count", t->count);
+        tt_json_member_string(w, "dtype", dtype_names[t->dtype]);
         tt_json_object_end(w);
     }
     tt_json_array_end(w);
