@@ -193,8 +193,8 @@ bool cli_flag(const struct cli_args *a, const char *name)
 void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
 {
     bool first = true; /* of its line */
-    for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
-        size_t n = strcspn(text, " \n");
+    for (text += strspn(text, " \n"); *text;) {
+        size_t n = strcspn(text, " \n"), blank = strspn(text + n, " \n");
         if (!first && at + 1 + n > WIDTH) {
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
@@ -204,6 +204,12 @@ void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
         at += n + !first;
         first = false;
         text += n;
+        if (blank >= 2 && !strncmp(text, "\n\n", 2) && text[blank]) {
+            fprintf(out, "\n\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        text += blank;
     }
     fputc('\n', out);
 }
@@ -218,7 +224,10 @@ static void put_option(FILE *out, const char *left, const char *help)
 /* All of it comes from the command's table: synopsis, summary, details, options, examples. */
 void cli_help(const struct cli_command *c, FILE *out)
 {
-    fprintf(out, "usage: tutti %s\n\n%s\n", c->synopsis, c->summary);
+    static const char usage[] = "usage: tutti ";
+    fputs(usage, out);
+    cli_put_wrapped(out, c->synopsis, sizeof usage - 1, sizeof usage - 1);
+    fprintf(out, "\n%s\n", c->summary);
     if (c->details) {
         fputc('\n', out);
         cli_put_wrapped(out, c->details, 0, 0);

@@ -33,7 +33,7 @@ static const struct cli_option own[] = {
     {"in-place", 0, NULL, "only in place: input and output are one buffer (default: both ways)"},
     {"out-of-place", 0, NULL, "only out of place"},
     {"check", 0, NULL, "compare every element of the last call"},
-    {"explain", 0, NULL, "say what ran, how, and measured by predicted time"},
+    {"explain", 0, NULL, "say what ran, how, and measured over predicted time"},
     {"html", 0, "FILE", "also write a page for a browser"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
@@ -370,20 +370,18 @@ const struct cli_command cli_bench = {
                 "[--dtype T] [--op OP] [--check] "
                 "[--explain] [--html FILE] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
-    .details = "Both out of place and in place are timed, each as the best of three means over "
-               "calls of about 0.2 s (or -i N calls). With "
-               "--check every\nelement of one more call is compared, and the exit status is 1 when "
-               "any is wrong. The last line is the "
-               "average bus bandwidth.\n"
-               "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for "
-               "reduce-scatter, all-gather and all-to-all, 1 "
-               "for the others\n"
-               "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job "
-               "(tutti run, tutti lab, torchrun, "
-               "mpirun, srun) it is one rank.\n"
-               "--explain adds what ran: the schedule with its options and segments, how many "
-               "pieces of all ranks' messages went as bytes "
-               "(message), by\nreads, writes and boxes, and the measured by the predicted time.",
+    .details =
+        "Both out of place and in place are timed, each as the best of three means over calls of "
+        "about 0.2 s (or -i N calls). With --check every element of one more call is compared, "
+        "and the exit status is 1 when any is wrong. The last line is the average bus "
+        "bandwidth.\n\n"
+        "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for "
+        "reduce-scatter, all-gather and all-to-all, 1 for the others (10^9 bytes/s). The last "
+        "columns are the plan and its predicted time.\n\n"
+        "Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one rank.\n\n"
+        "--explain adds what ran: the schedule with its options and segments, how many pieces of "
+        "all ranks' messages went as bytes (message), by reads, writes and boxes, and measured "
+        "over predicted time.",
     .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M "
                 "--check\ntutti bench -n 4 --transport tcp "
                 "--check\ntutti bench -n 4 -b 16K -e 16M -f 4 "

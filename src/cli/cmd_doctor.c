@@ -220,7 +220,7 @@ static int doctor_run(const struct cli_args *a)
 const struct cli_command cli_doctor = {
     .name = "doctor",
     .synopsis = "doctor [-n N] [--transport shm|tcp] [--json]",
-    .summary = "what is set, which transports work here and why not, who reaches whom",
+    .summary = "what is set, which transports work here and why not, which ranks reach each other",
     .details = "Prints all variables with values and origins, tries what transports need on this "
                "host, and inside a job (or with -n, which "
                "starts one here)\n"

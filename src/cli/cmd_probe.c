@@ -274,17 +274,15 @@ const struct cli_command cli_probe = {
     .name = "probe",
     .synopsis = "probe [-n N] [-o FILE] [--time TIME] [--transport shm|tcp|mpi] [--json]",
     .summary = "measure the live network into a topology file",
-    .details = "The file is for --topo of every command and for TUTTI_TOPO. Inside a job (tutti "
-               "run, tutti lab, torchrun, mpirun, srun) it is one "
-               "rank.\n"
-               "Measured: pairs of hosts (latency, rate each way), one host to several and several "
-               "to one (network interfaces), all hosts at "
-               "once\n"
-               "(shared uplinks), ranks inside hosts, host time per message, reduction. \">\": at "
-               "least; no flows filled it. Confidence: the part "
-               "of the\n"
-               "measured pairs that the topology predicts within 15 %. tutti-topology(5) says what "
-               "this cannot see.",
+    .details =
+        "The file is for --topo of every command and for TUTTI_TOPO. Inside a job (tutti run, "
+        "tutti lab, torchrun, mpirun, srun) it is one rank.\n\n"
+        "Measured are: pairs of hosts (latency, rate each way), one host to several and several "
+        "to one (network interfaces), all hosts at once (shared uplinks), ranks inside hosts, "
+        "host time per message, reduction.\n\n"
+        "In the report \">\" means at least: no flows filled the link. Confidence is the part of "
+        "the measured pairs that the topology predicts within 15 %. tutti-topology(5) says what "
+        "this cannot see.",
     .examples = "tutti probe -n 8 -o measured.json\ntutti explain --topo measured.json --size "
                 "100M\ntutti lab --rates "
                 "1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\nmpirun -n 4 tutti "

@@ -254,14 +254,13 @@ const struct cli_command cli_replay = {
     .synopsis = "replay [-n N] --model MODEL [--batch N] [--policy NAME|all] [--algo NAME] "
                 "[--fusion HOW] [--steps N] [--json]",
     .summary = "training steps with real communication; compute is replayed as timed waits",
-    .details = "A step is from the start of a backward pass to the end of the next forward pass. "
-               "Gradients are not computed and, but for\n"
-               "dear-sharded (SGD on shards), parameters are not updated: what shows is "
-               "communication and the policy. The ideal is the\n"
-               "policy's closed form, c being one all-reduce of everything, as measured or as "
-               "modelled, whichever is shorter: sync f+b+c; "
-               "wfbp, bucket, mgwfbp, hybrid f+max(b,c);\n"
-               "dear max(f,c/2)+max(b,c/2); bytescheduler max(c,f+b).",
+    .details =
+        "A step is from the start of a backward pass to the end of the next forward pass. "
+        "Gradients are not computed and parameters are not updated (except by dear-sharded: SGD "
+        "on shards), so that only communication and the policy count.\n\n"
+        "The ideal is the policy's closed form, where c is one all-reduce of everything, measured "
+        "or modelled, whichever is shorter: sync f+b+c; wfbp, bucket, mgwfbp, hybrid f+max(b,c); "
+        "dear max(f,c/2)+max(b,c/2); bytescheduler max(c,f+b).",
     .examples = "tutti replay -n 4 --model resnet50 --policy all\n"
                 "tutti lab --nodes 4 --rate 1gbit -- tutti replay --model alexnet --batch 128 "
                 "--policy all\n"

@@ -392,20 +392,18 @@ const struct cli_command cli_sim = {
     .synopsis = "sim --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | "
                 "--plan FILE) [--level step|flow|packet] [--json]",
     .summary = "simulate a schedule on a network: time, link use, idle ranks, what-ifs",
-    .details = "Levels: flow runs the schedule event by event, messages as fluids that share "
-               "links; packet moves flits through switches with\n"
-               "virtual channels and credits; step is the planner's bulk-synchronous cost function "
-               "(the only one for tens of thousands of\n"
-               "ranks). A plan read with --plan is proved first: a wrong one is answered as verify "
-               "does (exit status 1) and not timed. One\n"
-               "whose routes were made for another network is refused. --slow, --degrade and "
-               "--jitter ask what if; the bound stays that of\n"
-               "the network as described. --down takes the cable out of the network before "
-               "anything is planned (all levels), and the bound is\n"
-               "that of what is left. Links are named as in the reports: 'rank 3-switch 0' (both "
-               "directions), 'rank 3 -> switch 0', or\n"
-               "a cable's number. FILE - is standard output (and no report). An interrupted run "
-               "leaves no file behind.",
+    .details =
+        "Levels: flow runs the schedule event by event, messages as fluids that share links; "
+        "packet moves flits through switches with virtual channels and credits; step is the "
+        "planner's bulk-synchronous cost function (the only one for tens of thousands of "
+        "ranks).\n\n"
+        "A plan read with --plan is proved first: a wrong one is answered as verify does (exit "
+        "status 1) and not timed. One whose routes were made for another network is refused.\n\n"
+        "--slow, --degrade and --jitter ask what if; the bound stays that of the network as "
+        "described. --down takes the cable out of the network before anything is planned (all "
+        "levels), and the bound is that of what is left. Links are named as in the reports: 'rank "
+        "3-switch 0' (both directions), 'rank 3 -> switch 0', or a cable's number.\n\n"
+        "FILE - is standard output (and no report). An interrupted run leaves no file behind.",
     .examples = "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
                 "tutti sim --topo fattree:8,2@16GB/s,150ns --algo halving-doubling --size 1M "
                 "--level packet\n"

@@ -341,17 +341,15 @@ const struct cli_command cli_train_sim = {
     .synopsis = "train-sim --model MODEL [--batch N] --topo SPEC [--policy NAME|all] [--algo NAME] "
                 "[--fusion HOW] [--html FILE] [--json]",
     .summary = "a training step by the model: which gradients travel when, and how much is exposed",
-    .details = "The step is that of the steady state: from the start of a backward pass to the end "
-               "of the next forward pass. One stream carries\n"
-               "the collectives, in a fixed order. Times of built-in models are derived from "
-               "multiply-accumulates at a stated rate; a profile\n"
-               "(tutti-profile(5)) brings measured ones. exposed is what communication adds to "
-               "compute; the ideal is the policy's own closed\n"
-               "form (dear's has the published barrier between its phases, which ours has not: it "
-               "can be beaten). No policy beats max(c, forward "
-               "+\n"
-               "backward), c being its collectives for everything at once; x limit is over the "
-               "least of these limits.",
+    .details =
+        "The step is that of the steady state: from the start of a backward pass to the end of "
+        "the next forward pass. One stream carries the collectives, in a fixed order.\n\n"
+        "Times of built-in models are derived from multiply-accumulates at a stated rate; a "
+        "profile (tutti-profile(5)) brings measured ones.\n\n"
+        "exposed is what communication adds to compute; the ideal is the policy's own closed form "
+        "(dear's has the published barrier between its phases; ours has none, and can beat it).\n\n"
+        "No policy beats max(c, forward + backward), c being its collectives for everything at "
+        "once; x limit is over the least of these limits.",
     .examples = "tutti train-sim --model alexnet --batch 128 --policy dear --topo "
                 "star:4@1Gbps,30us --json\n"
                 "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring --html "

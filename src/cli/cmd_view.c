@@ -264,19 +264,19 @@ const struct cli_command cli_view = {
     .synopsis = "view (FILE ... [--topo SPEC] | --topo SPEC --size SIZE [--algo NAME,...] "
                 "[--coll COLL]) -o PAGE",
     .summary = "plans, or the trace of a run, as a page for a browser",
-    .details = "The page is one file that needs no network. It shows the messages step by step and "
-               "by simulated time (level flow of tutti sim),\n"
-               "the use of every link, what each rank does, what each rank holds after each step, "
-               "and the cut or partition that proves the\n"
-               "bound; several plans stand side by side on one time axis. Keys: space plays and "
-               "pauses, arrows go to the next step, Home and\n"
-               "End to the ends, R selects a rank. Networks of more than 256 ranks are folded, and "
-               "plans of more than 140,000 messages shown\n"
-               "as link use over time. A plan file is proved first: exit status 1 when it is not "
-               "correct. FILE - is standard input. A FILE that TUTTI_TRACE (tutti run --trace) has "
-               "written becomes the page of that run: calls, waits and\n"
-               "pieces of every rank beside the simulation of the same plans, training steps "
-               "beside the policy's plan, who was late, which link was slow.",
+    .details =
+        "The page is one file that needs no network. It shows the messages step by step and by "
+        "simulated time (level flow of tutti sim), the use of every link, what each rank does, "
+        "what each rank holds after each step, and the cut or partition that proves the bound; "
+        "several plans stand side by side on one time axis.\n\n"
+        "Keys: space plays and pauses, arrows go to the next step, Home and End to the ends, R "
+        "selects a rank.\n\n"
+        "Networks of more than 256 ranks are folded, and plans of more than 140,000 messages "
+        "shown as link use over time. A plan file is proved first: exit status 1 when it is not "
+        "correct. FILE - is standard input.\n\n"
+        "A FILE that TUTTI_TRACE (tutti run --trace) has written becomes the page of that run: "
+        "calls, waits and pieces of every rank beside the simulation of the same plans, which "
+        "rank was late, which link was slow.",
     .examples =
         "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
         "compare.html\n"

@@ -67,7 +67,7 @@ static void print_matrix(const struct doctor *d)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL), shown = n < MATRIX_RANKS ? n : MATRIX_RANKS,
              bad = 0;
-    printf("\nwho reaches whom (row to column), and by what\n        ");
+    printf("\nwhich rank reaches which (row to column), and how\n        ");
     for (uint32_t to = 0; to < shown; to++)
         printf("%5u", to);
     for (uint32_t from = 0; from < shown; from++) {

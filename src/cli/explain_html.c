@@ -1,5 +1,6 @@
-/* explain_html.c - the page of tutti explain: who wins and how far from the bound, every candidate
- * as a bar, what proves the bound, refusals with their reasons, and the winners by size. */
+/* explain_html.c - the page of tutti explain: the winner, how far it is from the bound, every
+ * candidate as a bar, what proves the bound, refusals with their reasons, and the winners by size.
+ * */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +108,7 @@ static void put_envelope(FILE *out, const struct explained *x)
     free(line);
 }
 
-/* Who wins, how far from the bound, and what the runner-up would take. */
+/* The winner, how far it is from the bound, and what the runner-up would take. */
 static void put_verdict(FILE *out, const struct explained *x, const struct explain_line *all,
                         size_t n)
 {

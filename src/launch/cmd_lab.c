@@ -194,17 +194,14 @@ const struct cli_command launch_lab = {
     .summary = "run a command once on each of N emulated hosts with shaped links",
     .details =
         "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each "
-        "link shaped to the rate in both "
-        "directions (with --groups on a switch per group, whose uplinks are shaped as well), and\n"
-        "removes them again, also after Ctrl-C or a crash; what a killed lab left the next one "
-        "removes. The machine's own interfaces are "
-        "not\n"
-        "touched. Each command is one rank of a job, with the variables of tutti run. Rank 0 has "
-        "standard input and output; the others'\n"
-        "output is discarded, or shown on standard error with --prefix; standard error is always "
-        "shown behind the rank. Latency is the "
-        "kernel's\n"
-        "own (some 10 us); the hosts use cubic or reno. Needs root and the tools ip and tc.",
+        "link shaped to the rate in both directions (with --groups on a switch per group, whose "
+        "uplinks are shaped as well), and removes them again, also after Ctrl-C or a crash; what "
+        "a killed lab left the next one removes. The machine's own interfaces are not touched.\n\n"
+        "Each command is one rank of a job, with the variables of tutti run. Rank 0 has standard "
+        "input and output; the others' output is discarded, or shown on standard error with "
+        "--prefix; standard error is always shown behind the rank.\n\n"
+        "Latency is the kernel's own (some 10 us); the hosts use cubic or reno. Needs root and "
+        "the tools ip and tc.",
     .examples = "tutti lab --nodes 4 --rate 1gbit -- ./my_program\n"
                 "tutti lab --rates 10gbit,10gbit,10gbit,2.5gbit -- ./my_program\n"
                 "tutti lab --nodes 4 --rate 1gbit --groups 2,2 --uplink 500mbit -- tutti probe\n"
