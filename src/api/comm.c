@@ -23,7 +23,7 @@ static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_
 {
     if (!o->given)
         return TUTTI_OK;
-    c->boot.join = o->join; /* TUTTI_JOIN is for those who take their place from the environment */
+    c->boot.join = o->join; /* TUTTI_JOIN is for ranks whose place comes from the environment */
     if (o->ranks == 0 || o->rank >= o->ranks)
         return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks does not exist", o->rank,
                        o->ranks);

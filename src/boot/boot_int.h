@@ -382,7 +382,7 @@ struct tt_boot {
      * guarded by the porter's lock. */
     struct tt_vec early;
     struct tt_vec past; /* struct tt_past, the latest last */
-    /* Those who were told what became of a past job; they stay open until they have read it. */
+    /* Lines to ranks that were told what became of a past job; open until they have read it. */
     struct tt_boot_line told[TT_TOLD];
     uint32_t ntold;     /* so far */
     uint32_t *known_be; /* nknown addresses of ranks of past jobs; ascending */

@@ -1,8 +1,8 @@
 /* meet_guests.c - ranks on their way to a seat: proved at the gate, sending their join, judged.
  *
  * A guest that does not fit is told why and dismissed; the meeting goes on. At most GUESTS_MAX are
- * kept at a time, and the oldest makes room: whoever proves the key and then says nothing cannot
- * keep others out. */
+ * kept at a time, and the oldest makes room: a process that proves the key and then says nothing
+ * cannot keep others out. */
 #include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>

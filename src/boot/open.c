@@ -51,7 +51,7 @@ tutti_status tt_boot_check_trust(const struct tt_boot_config *c, uint32_t addr_b
     return tt_fail(err, TUTTI_ERR_AUTH,
                    "the rendezvous %s is not loopback and there is no job key: make one with "
                    "(umask 077; head -c 32 /dev/urandom > key), copy it to "
-                   "every host and set TUTTI_KEY_FILE, or set TUTTI_INSECURE=1 to let everybody in",
+                   "every host and set TUTTI_KEY_FILE, or set TUTTI_INSECURE=1 to let anyone in",
                    c->rendezvous);
 }
 

@@ -1,7 +1,8 @@
 /* succeed.c - the job that follows another when members have failed or newcomers are let in.
  *
- * Everybody already has everybody's address, and the listener of each process stays where it is, so
- * that nothing needs to be exchanged: the new object is a part of the old one under a new job id.
+ * Every rank already has the addresses of all, and the listener of each process stays where it is,
+ * so that nothing needs to be exchanged: the new object is a part of the old one under a new job
+ * id.
  *
  *     old job        0    1    2    3    4         ranks 1 and 3 are gone
  *                    |         |         |
@@ -19,7 +20,7 @@
 #include "boot/boot_int.h"
 #include "boot/porter.h"
 
-/* ---- those who come later ---- */
+/* ---- ranks that come later ---- */
 
 static const struct tt_past *past_of(const struct tt_boot *b, uint64_t job)
 {
@@ -48,7 +49,7 @@ void tt_boot_past_tell(struct tt_boot *b, struct tt_arrival *a)
         return;
     }
     b->ntold++;
-    /* It fits an empty socket buffer. If the peer is gone, nobody needs to know. */
+    /* It fits an empty socket buffer. If the peer is gone, there is no one to tell. */
     tt_boot_line_write(l, p->word, p->word_bytes, &sent);
 }
 
@@ -144,7 +145,7 @@ tutti_status tt_boot_succeed(struct tt_boot *old, const struct tt_boot_heirs *h,
 
 /* ---- its control lines ---- */
 
-/* Rank 0 needs a line to everybody, the others need one to rank 0. */
+/* Rank 0 needs a line to every rank, the others need one to rank 0. */
 static bool needs(const struct tt_boot *b, uint32_t r)
 {
     return r != b->config.rank && (b->config.rank == 0 || r == 0);

@@ -1,4 +1,4 @@
-/* exec_int.h - what the files of exec/ share among themselves; nobody else includes it.
+/* exec_int.h - what the files of exec/ share; no other module includes it.
  *
  * Made once per program: layout.c (where chunks lie), compile.c (operations to memory), messages.c
  * (peers, numbers), lower.c (patterns for shared memory), program.c (the whole), print.c (its

@@ -1,5 +1,5 @@
 /* program_int.h - the compiled program of one rank: what layout.c, compile.c, messages.c and
- * lower.c make and the engine (exec_int.h) runs. Nobody outside exec/ includes it.
+ * lower.c make and the engine (exec_int.h) runs. No other module includes it.
  *
  * Terms: a task is one segment of one operation (number op * segments + segment); a piece is what
  * one transport message carries of a task; a fragment is a run of touching elements; a link is one

@@ -101,7 +101,7 @@ void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
 
 /* A box completes by its last rank, which is both waited for and late. Peers were made when the
  * program was prepared; none is made here, since nothing may be allocated while a request runs
- * (box_missing may be this rank itself, when nobody was waited for). */
+ * (box_missing may be this rank itself, when no rank was waited for). */
 void tt_exec_stats_boxed(struct tt_context *x)
 {
     uint64_t ns = end_idle(x->engine);

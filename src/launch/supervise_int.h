@@ -1,6 +1,6 @@
 /* supervise_int.h - what the files of the supervisor share. One thread uses all of it. */
-#ifndef CLI_SUPERVISE_PARTS_H
-#define CLI_SUPERVISE_PARTS_H
+#ifndef LAUNCH_SUPERVISE_INT_H
+#define LAUNCH_SUPERVISE_INT_H
 
 #include <poll.h>
 #include <signal.h>

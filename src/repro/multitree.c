@@ -314,15 +314,16 @@ static void show_issue(struct repro_report *r)
     if (!repro_price(r, c.spec, c.algo, c.options, c.bytes, &step) ||
         !repro_simulate(r, &c, &flow, &x))
         return;
-    repro_note(r,
-               "2D-ring on torus:8x8, 64 MiB: %.0f us in lockstep (level step), %.0f us when ranks "
-               "run ahead (level flow). A rank may begin "
-               "the second dimension with the blocks that its first has already given it; that "
-               "message then shares a link with another part "
-               "still in its first dimension, and whoever waits for that one loses. The authors "
-               "time one dimension and double it, which is "
-               "lockstep; the baseline is taken at its best.",
-               step.time_us, x.time_us);
+    repro_note(
+        r,
+        "2D-ring on torus:8x8, 64 MiB: %.0f us in lockstep (level step), %.0f us when ranks "
+        "run ahead (level flow). A rank may begin "
+        "the second dimension with the blocks that its first has already given it; that "
+        "message then shares a link with another part "
+        "still in its first dimension, and any message that waits for that one loses. The authors "
+        "time one dimension and double it, which is "
+        "lockstep; the baseline is taken at its best.",
+        step.time_us, x.time_us);
 }
 
 /* ---- the whole ---- */

@@ -9,7 +9,7 @@
  * maximum spanning tree; where the rate falls by more than a factor of SIMILAR, what was joined so
  * far becomes a group behind a switch of its own:
  *
- *     a   b   c         94 94 | 9.4    a rank's link: the most that it reached with anybody
+ *     a   b   c         94 94 | 9.4    a rank's link: the most that it reached with any rank
  *      \ /    |                        a group's link: the most that any of its ranks reached
  *      [ ]---[ ]                       outside, in each direction
  *

@@ -188,7 +188,7 @@ static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
     return TUTTI_OK;
 }
 
-/* Fails when somebody has waited, and nothing has moved, for longer than the deadline allows. */
+/* Fails when a caller has waited, and nothing has moved, for longer than the deadline allows. */
 static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
 {
     pthread_mutex_lock(&t->lock);

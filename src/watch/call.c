@@ -1,6 +1,6 @@
 /* call.c - the roll call on real connections: links, clocks, and proofs that a rank has ended.
  *
- * One loop in the thread of the caller. The rank that leads wants a link to everybody, the others
+ * One loop in the thread of the caller. The rank that leads wants a link to every other, the others
  * to the one that they expect to lead; links are made by boot's porter, so that a rank that has yet
  * to come has them waiting. What is known of a rank:
  *
@@ -243,8 +243,8 @@ static tutti_status fail_alone(const struct call *c, struct tutti_error *err)
     free(away);
     snprintf(span, sizeof span, "%.1f s", (double)(tt_now_ns() - c->begin_ns) * 1e-9);
     return tt_fail(err, TUTTI_ERR_TIMEOUT,
-                   "no agreement on who goes on within %s: %s %s here%s%s%s%s%s; to go on, "
-                   "everybody else must "
+                   "no agreement on which ranks go on within %s: %s %s here%s%s%s%s%s; to go on, "
+                   "all others must "
                    "have ended, or more than half of the %u ranks must be here (or half of them "
                    "with rank 0)%s",
                    span, a, nhere == 1 ? "is" : "are", nended ? ", " : "", nended ? b : "",
@@ -320,8 +320,9 @@ tutti_status tt_watch_call_roll(struct tt_boot *b, const struct tt_standing *s, 
     struct call c = {.b = b, .n = tt_boot_config(b)->size, .me = tt_boot_config(b)->rank};
     tutti_status st;
     if (c.n > TT_ROLL_RANKS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%u ranks cannot agree on who goes on: at most %d",
-                       c.n, TT_ROLL_RANKS);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%u ranks cannot agree on which of them go on: at most %d", c.n,
+                       TT_ROLL_RANKS);
     st = c.n > 1 ? call_open(&c, s, timeout_ns, err) : TUTTI_OK;
     if (c.n == 1)
         tt_roll_begin(&c.roll, &(struct tt_roll_start){.n = 1, .newcomers = s->newcomers});

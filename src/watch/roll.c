@@ -1,8 +1,8 @@
 /* roll.c - the protocol of the roll call (see roll.h).
  *
  * Everything happens in settle(), which runs after each event: it becomes leader if that is due,
- * proposes when everybody has answered or is not waited for, and decides in the same way. Invariant
- * of a leader: `yes` holds exactly the ranks that have promised (COLLECTING) or accepted
+ * proposes when every rank has answered or is not waited for, and decides in the same way.
+ * Invariant of a leader: `yes` holds exactly the ranks that have promised (COLLECTING) or accepted
  * (PROPOSING) the present ballot, this rank included.
  *
  * A view that was accepted before is proposed again, even if some of its ranks have died since:
@@ -136,7 +136,7 @@ static bool may_decide(const struct tt_roll *r)
     return tt_roll_quorum(&r->yes, &r->dead, r->n, !r->doubtful);
 }
 
-/* Everybody who promised, unless a view was accepted before. */
+/* Proposes all that promised, unless a view was accepted before. */
 static void propose(struct tt_roll *r)
 {
     if (!r->best) {

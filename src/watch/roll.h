@@ -1,4 +1,4 @@
-/* roll.h - the roll call: after a failure the ranks of a world agree on who goes on.
+/* roll.h - the roll call: after a failure the ranks of a world agree on which of them go on.
  *
  * This is the protocol alone, without sockets and clocks: messages and observations go in, messages
  * come out. call.c carries it over boot's links, test/model/membership.pml is its model, and
@@ -9,10 +9,10 @@
  *
  *     leader                     follower
  *       | ---- PREPARE ballot ----> |    promises to answer no lower ballot
- *       | <--- PROMISE ------------ |    with the view it has accepted, if any, and who is dead
- *       | ---- PROPOSE view ------> |    everyone who promised, or the view accepted before
+ *       | <--- PROMISE ------------ |    with the view it has accepted, if any, and the dead
+ *       | ---- PROPOSE view ------> |    all that promised, or the view accepted before
  *       | <--- ACCEPT ------------- |
- *       | ---- COMMIT view -------> |    and to everyone else who is heard of
+ *       | ---- COMMIT view -------> |    and to all others that are heard of
  *
  * A lower ballot than the one promised is answered with REFUSE and the higher one. Whoever knows
  * the decision answers everything with COMMIT: a rank that was left out learns it in that way.

@@ -304,7 +304,7 @@ static const struct tt_algo_option options[] = {
          "branch; one or few ranks of each host"},
     {.key = "phases",
      .values = "auto|direct|circulant",
-     .desc = "inside a group: one step, everybody with everybody; ceil(log2 c) steps with one "
+     .desc = "inside a group: one step, all with all; ceil(log2 c) steps with one "
              "partner each, for small vectors"},
     {.key = NULL},
 };
