@@ -30,7 +30,7 @@ class Communicator(RawCommunicator):
     """
 
     def allreduce(self, x: Any, op: str = "sum", out: Optional[Array] = None) -> Array:
-        """Everybody gets the reduction of everybody's x: sum, prod, min, max or avg. `out` may be x."""
+        """All ranks get the reduction of all ranks' x: sum, prod, min, max or avg. `out` may be x."""
         a = source(x)
         t = target(out, a.shape, a.dtype)
         known = self._reducible(a, op)
@@ -57,7 +57,7 @@ class Communicator(RawCommunicator):
         return t.done()
 
     def all_gather(self, x: Any, out: Optional[Array] = None) -> Array:
-        """Everybody gets everybody's x, along a new first axis."""
+        """All ranks get all ranks' x, along a new first axis."""
         a = source(x)
         t = target(out, (self.size,) + a.shape, a.dtype)
         a = apart(a, t.block)
@@ -65,7 +65,7 @@ class Communicator(RawCommunicator):
         return t.done()
 
     def broadcast(self, x: Any, root: int = 0) -> Array:
-        """x of the root, in everybody's x, in place."""
+        """x of the root, in all ranks' x, in place."""
         root = check_rank(root, self.size, "root")
         readable = self.rank == root and isinstance(x, np.ndarray)  # the root only reads
         t = Target(source(x) if readable else place(x, "x"))
@@ -73,7 +73,7 @@ class Communicator(RawCommunicator):
         return x if readable else t.done()
 
     def reduce(self, x: Any, op: str = "sum", root: int = 0, out: Optional[Array] = None) -> Optional[Array]:
-        """The root gets the reduction of everybody's x, the others None."""
+        """The root gets the reduction of all ranks' x, the others None."""
         a, root = source(x), check_rank(root, self.size, "root")
         t = target(out, a.shape, a.dtype) if self.rank == root else None
         known = self._reducible(a, op)
@@ -88,7 +88,7 @@ class Communicator(RawCommunicator):
         return t.done() if t is not None else None
 
     def gather(self, x: Any, root: int = 0, out: Optional[Array] = None) -> Optional[Array]:
-        """The root gets everybody's x along a new first axis, the others None."""
+        """The root gets all ranks' x along a new first axis, the others None."""
         a, root = source(x), check_rank(root, self.size, "root")
         t = target(out, (self.size,) + a.shape, a.dtype) if self.rank == root else None
         a = apart(a, t.block) if t is not None else a

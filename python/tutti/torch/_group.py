@@ -141,7 +141,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         return work
 
     def _gather_and(self, block: Tensor, result: List[Tensor], then: Callable[[Tensor], None], opts: Any = None) -> Any:
-        """Everybody gets everybody's block; `then` gets them as a tensor with ranks along the first axis."""
+        """All ranks get all blocks; `then` gets them as a tensor with ranks along the first axis."""
         flat = block.reshape(-1)
         parts = torch.empty((self._n, flat.numel()), dtype=block.dtype)
         count, dtype = movable(flat)
@@ -212,7 +212,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         return self._gather_and(stand.block, [t], then, opts)
 
     def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Rank r gets the reduction of everybody's r-th input."""
+        """Rank r gets the reduction of all ranks' r-th input."""
         out = _single(output_tensors, "reduce_scatter")
         inputs = list(input_tensors[0]) if isinstance(input_tensors[0], (list, tuple)) else list(input_tensors)
         check_dense(inputs)
@@ -285,7 +285,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         return self._launch("broadcast", block, block, count, dtype, found, root=_root(opts), after=stand.back, opts=opts)
 
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Everybody gets everybody's tensor."""
+        """All ranks get all tensors."""
         t = _single(input_tensors, "allgather")
         outputs = list(output_tensors[0]) if isinstance(output_tensors[0], (list, tuple)) else list(output_tensors)
         check_dense(outputs)
@@ -320,7 +320,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """The root gets everybody's tensor."""
+        """The root gets all tensors."""
         t, root = _single(input_tensors, "gather"), _root(opts)
         if self._me != root:
             return self._launch("gather", dense(t), None, *movable(t), [], root=root, opts=opts)

@@ -19,7 +19,7 @@ ADDRESS = "tutti/address"
 
 
 def _master(store: Any) -> str:
-    """The host everybody can reach: what the launcher or the store says."""
+    """The host that all ranks can reach: what the launcher or the store says."""
     named = os.environ.get("TUTTI_RENDEZVOUS", "").rpartition(":")[0] or os.environ.get("MASTER_ADDR", "")
     while not named and isinstance(store, dist.PrefixStore) and hasattr(store, "underlying_store"):
         store = store.underlying_store

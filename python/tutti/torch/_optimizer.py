@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 
 from .._trainer import Trainer, describe_policy
-from . import _builtin, _hooks, _model, _pipe, _trace
+from . import _builtin, _checkpoint, _hooks, _model, _pipe, _trace
 from ._buffers import Buffers
 from ._elastic import Elastic, ElasticGroup
 from ._group import ProcessGroupTutti
@@ -92,7 +92,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._strangers = self._find_strangers()
         self._buffers = Buffers(group, model, broadcast_buffers and not elastic)
         if self.builtin and optimizer.state and not self._trainer.steps():
-            _builtin.restore(self._trainer, self._slots, optimizer, optimizer.state_dict())
+            _checkpoint.restore(self._trainer, self._slots, optimizer, optimizer.state_dict())
             optimizer.state.clear()
         self._install(owned, pipe and not elastic)
 
@@ -276,7 +276,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             if self._steps.phase == OPEN:
                 self.synchronize()
             self.flush()
-            _builtin.export(self._trainer, self._slots, self.inner)
+            _checkpoint.export(self._trainer, self._slots, self.inner)
         self.flush()
         found = self.inner.state_dict()
         if self.builtin:
@@ -291,7 +291,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.flush()
         self.inner.load_state_dict(state_dict)
         if self.builtin:
-            _builtin.restore(self._trainer, self._slots, self.inner, state_dict)
+            _checkpoint.restore(self._trainer, self._slots, self.inner, state_dict)
             self.inner.state.clear()
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
@@ -312,7 +312,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 if self._elastic is not None and self._steps.phase != OPEN and keep_state:
                     self._elastic.end(self.flush)
                 if self.builtin and keep_state and self._steps.phase != OPEN:
-                    _builtin.export(self._trainer, self._slots, self.inner)
+                    _checkpoint.export(self._trainer, self._slots, self.inner)
             finally:
                 self._end()
 

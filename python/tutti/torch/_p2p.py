@@ -344,7 +344,7 @@ class Office:
             letter.deliver(status, why)
 
     def close(self) -> None:
-        """Says goodbye to everybody one has talked to."""
+        """Says goodbye to every rank that it has talked to."""
         with self.news:
             for box in self.inboxes.values():
                 box.closing = True

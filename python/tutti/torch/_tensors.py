@@ -55,7 +55,7 @@ def scaled(t: Tensor, factor: Any) -> Tensor:
 
 
 def native(dtype: torch.dtype, op: str) -> bool:
-    """Can the library reduce this? Otherwise everybody gathers everything and reduces alone."""
+    """Can the library reduce this? Otherwise every rank gathers everything and reduces alone."""
     return dtype in NAMES and (op not in _BITWISE or not dtype.is_floating_point)
 
 
