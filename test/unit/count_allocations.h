@@ -1,12 +1,18 @@
-/* count_allocations.h - malloc and its kin, counted per thread while `watched` is 1. Include it once per program; sanitizers have their own
+/* count_allocations.h - malloc and its kin, counted while `watched` is 1: per thread, or of all threads
+ * where COUNT_ALL_THREADS is defined. Include it once per program; sanitizers have their own
  * allocators, under which nothing is counted (COUNTING is not defined). */
 #ifndef COUNT_ALLOCATIONS_H
 #define COUNT_ALLOCATIONS_H
 
 #include <stddef.h>
 
+#ifdef COUNT_ALL_THREADS
+static _Atomic int watched;
+static _Atomic unsigned allocations;
+#else
 static _Thread_local volatile int watched;
 static _Thread_local volatile unsigned allocations;
+#endif
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if defined(__has_feature)
@@ -21,19 +27,19 @@ void *__libc_realloc(void *p, size_t n);
 
 void *malloc(size_t n)
 {
-    allocations = allocations + (unsigned)watched;
+    allocations += (unsigned)watched;
     return __libc_malloc(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    allocations = allocations + (unsigned)watched;
+    allocations += (unsigned)watched;
     return __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
-    allocations = allocations + (unsigned)watched;
+    allocations += (unsigned)watched;
     return __libc_realloc(p, n);
 }
 #define COUNTING

@@ -8,63 +8,12 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
+#define COUNT_ALL_THREADS
+#include "count_allocations.h"
+#include "one_rank.h"
 #include "train/train.h"
-
-/* ---- counting allocations, of all threads ---- */
-
-static _Atomic int watched;
-static _Atomic unsigned allocations;
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define NO_COUNTING
-#endif
-#endif
-#ifndef NO_COUNTING
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-void *malloc(size_t n)
-{
-    allocations += (unsigned)watched;
-    return __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    allocations += (unsigned)watched;
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t n)
-{
-    allocations += (unsigned)watched;
-    return __libc_realloc(p, n);
-}
-#endif
-#endif
-
-static struct tt_comm *comm;
-
-static int open_comm(void **state)
-{
-    struct tt_comm_config c = {.boot = {.rank = 0, .size = 1}, .timeout_ns = 1000000000};
-    struct tutti_error err;
-    (void)state;
-    return tt_comm_open(&c, &comm, &err) ? -1 : 0;
-}
-
-static int close_comm(void **state)
-{
-    (void)state;
-    tt_comm_close(comm);
-    return 0;
-}
 
 static struct tt_trainer *make(const struct tt_train_options *o, unsigned n)
 {

@@ -10,24 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "one_rank.h"
 #include "train/train_int.h"
-
-static struct tt_comm *comm;
-
-static int open_comm(void **state)
-{
-    struct tt_comm_config c = {.boot = {.rank = 0, .size = 1}, .timeout_ns = 1000000000};
-    struct tutti_error err;
-    (void)state;
-    return tt_comm_open(&c, &comm, &err) ? -1 : 0;
-}
-
-static int close_comm(void **state)
-{
-    (void)state;
-    tt_comm_close(comm);
-    return 0;
-}
 
 /* ---- conversions ---- */
 
