@@ -36,8 +36,8 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < NCOMMANDS; i++)
         names[i] = commands[i]->name;
     tutti_near_matches(name, names, NCOMMANDS, near, sizeof near);
-    fprintf(stderr, "tutti: no command '%s'%s%s; see tutti --help\n", name, *near ? "; " : "",
-            near);
+    fprintf(stderr, "tutti: no command '%s'%s%s (tutti --help lists them)\n", name,
+            *near ? "; " : "", near);
     return CLI_USAGE;
 }
 
