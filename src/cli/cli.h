@@ -67,7 +67,7 @@ bool cli_asks_help(const struct cli_command *c, int argc, char **argv);
 void cli_help(const struct cli_command *c, FILE *out);
 void cli_usage(FILE *out, const struct cli_command *const *commands, size_t n);
 /* Prints text in lines of at most 100 columns, the first of which begins at column `at`, the others
- * at `indent`. Line ends inside the text are blanks. */
+ * at `indent`. A line end in the text is a blank, two are the end of a paragraph. */
 void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent);
 
 /* common.c: options several commands share, and how answers are given */

@@ -275,8 +275,8 @@ const struct cli_command cli_view = {
         "shown as link use over time. A plan file is proved first: exit status 1 when it is not "
         "correct. FILE - is standard input.\n\n"
         "A FILE that TUTTI_TRACE (tutti run --trace) has written becomes the page of that run: "
-        "calls, waits and pieces of every rank beside the simulation of the same plans, which "
-        "rank was late, which link was slow.",
+        "calls, waits and pieces of every rank beside the simulation of the same plans, training "
+        "steps beside the policy's plan, which rank was late, which link was slow.",
     .examples =
         "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
         "compare.html\n"
