@@ -98,6 +98,10 @@ uint32_t tutti_topo_nowhere(const struct tutti_topo *topo, uint32_t *ret_first);
 /* Write errors show in the stream. */
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out);
 void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out);
+/* Text for ns-3, and ASTRA-sim on it. TUTTI_ERR_REFUSED: the directions of a link differ or share
+ * it. */
+tutti_status tutti_topo_write_ns3(const struct tutti_topo *topo, FILE *out,
+                                  struct tutti_error *err);
 /* "rank 3", "switch 0" (switches are numbered after the ranks), or the vertex's own name.
  * Returns buf. */
 char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, char *buf, size_t cap);

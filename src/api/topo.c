@@ -267,6 +267,13 @@ void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out)
     tt_topo_write_simgrid(t, out);
 }
 
+tutti_status tutti_topo_write_ns3(const struct tutti_topo *topo, FILE *out, struct tutti_error *err)
+{
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "out", out) : TUTTI_ERR_ARG;
+    return st ? st : tt_topo_write_ns3(t->t, out, err);
+}
+
 char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, char *buf, size_t cap)
 {
     const struct tt_topo *t = must_see(topo, __func__);

@@ -18,6 +18,7 @@
 static const struct cli_option own[] = {
     {"dot", 0, NULL, "as a Graphviz graph"},
     {"simgrid", 0, NULL, "as a SimGrid platform (XML)"},
+    {"ns3", 0, NULL, "as the topology text of ns-3's RDMA simulations and ASTRA-sim"},
     {"file", 0, NULL, "as a topology file (JSON that --topo reads)"},
     {"per-rack", 0, "N",
      "ranks (or switches with their hosts) in a rack, for the length of cables (16)"},
@@ -224,8 +225,10 @@ static int topo_run(const struct cli_args *a)
         return cli_bad(a, "either a SPEC or --kinds");
     if (cli_flag(a, "kinds"))
         return list_kinds(cli_flag(a, "json"));
-    if (cli_flag(a, "json") + cli_flag(a, "dot") + cli_flag(a, "simgrid") + cli_flag(a, "file") > 1)
-        return cli_bad(a, "only one of --json, --dot, --simgrid and --file");
+    if (cli_flag(a, "json") + cli_flag(a, "dot") + cli_flag(a, "simgrid") + cli_flag(a, "ns3") +
+            cli_flag(a, "file") >
+        1)
+        return cli_bad(a, "only one of --json, --dot, --simgrid, --ns3 and --file");
     struct tutti_topo *t = NULL;
     struct tutti_topo_info info = {0};
     struct tutti_error err;
@@ -240,6 +243,8 @@ static int topo_run(const struct cli_args *a)
         tutti_topo_write_dot(t, stdout);
     else if (cli_flag(a, "simgrid"))
         tutti_topo_write_simgrid(t, stdout);
+    else if (cli_flag(a, "ns3"))
+        code = tutti_topo_write_ns3(t, stdout, &err) ? cli_fail(a, &err) : 0;
     else if (cli_flag(a, "file") ? tutti_topo_write(t, "-", &err) : tutti_topo_info(t, &info, &err))
         code = cli_fail(a, &err);
     else if (!cli_flag(a, "file"))
@@ -250,7 +255,7 @@ static int topo_run(const struct cli_args *a)
 
 const struct cli_command cli_topo = {
     .name = "topo",
-    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] [--per-rack N] | "
+    .synopsis = "topo SPEC [--json | --dot | --simgrid | --ns3 | --file] [--per-rack N] | "
                 "--from-matrix FILE | --from-slurm FILE | --from-hostfile FILE | --kinds [--json]",
     .summary = "describe or convert a network",
     .details =

@@ -162,6 +162,22 @@ static void put_cables(const struct tt_topo *t, FILE *out)
                 put_route(t, (uint32_t[2]){v, t->g.head[k]}, &t->g.id[k], 1, out);
 }
 
+/* ns-3's links are full duplex with one rate: no file can say anything else. */
+tutti_status tt_topo_write_ns3(const struct tt_topo *t, FILE *out, struct tutti_error *err)
+{
+    for (uint32_t i = 0; i < t->nlinks; i++)
+        if (t->links[i].half || t->links[i].bw[0] != t->links[i].bw[1])
+            return tt_fail(err, TUTTI_ERR_REFUSED,
+                           "link %u: a link of ns-3 has one rate, and both directions have it", i);
+    fprintf(out, "%u %u %u\n", t->g.n, t->switches, t->nlinks);
+    for (uint32_t v = 0; v < t->switches; v++)
+        fprintf(out, "%u%s", t->ranks + v, v + 1 < t->switches ? " " : "\n");
+    for (uint32_t i = 0; i < t->nlinks; i++)
+        fprintf(out, "%u %u %.17gbps %llups 0\n", t->links[i].a, t->links[i].b,
+                8 * t->links[i].bw[0], (unsigned long long)t->links[i].latency_ps);
+    return TUTTI_OK;
+}
+
 /* Without memory for a route the file falls back to cables and SimGrid's own search. */
 void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out)
 {

@@ -113,6 +113,9 @@ tutti_status tt_topo_write(const struct tt_topo *t, FILE *out, struct tutti_erro
 /* For Graphviz and SimGrid (convert.c). Errors of the stream are left for the caller to check. */
 void tt_topo_write_dot(const struct tt_topo *t, FILE *out);
 void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out);
+/* The text that file_ns3.c reads, for ns-3's RDMA simulations and ASTRA-sim on them; REFUSED where
+ * the directions of a link differ or share it. */
+tutti_status tt_topo_write_ns3(const struct tt_topo *t, FILE *out, struct tutti_error *err);
 void tt_topo_free(struct tt_topo *t); /* accepts NULL and half-built ones */
 
 /* For generators and readers: an empty topology, links appended, then finished (checks, adjacency,

@@ -48,6 +48,38 @@ static void ns3_star(void **state)
     tt_topo_free(t);
 }
 
+/* What is written reads back with the same links; half duplex and uneven rates are refused. */
+static void ns3_writes(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"torus:3x4@100Gbps,7ns", "fattree:4,2@3.3Gbps,1.5us", "tree:((2 1)(3))@10Gbps/25Gbps,2us"};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct tt_topo *t = topo_of(specs[i]);
+        char *text = NULL;
+        size_t len = 0;
+        FILE *out = open_memstream(&text, &len);
+        assert_int_equal(tt_topo_write_ns3(t, out, NULL), TUTTI_OK);
+        fclose(out);
+        struct tt_topo *back = read_text(text);
+        assert_int_equal(back->ranks, t->ranks);
+        assert_int_equal(back->switches, t->switches);
+        assert_int_equal(back->nlinks, t->nlinks);
+        for (uint32_t k = 0; k < t->nlinks; k++) {
+            assert_int_equal(back->links[k].a, t->links[k].a);
+            assert_int_equal(back->links[k].b, t->links[k].b);
+            assert_int_equal(back->links[k].latency_ps, t->links[k].latency_ps);
+            assert_true(back->links[k].bw[0] == t->links[k].bw[0] && back->links[k].bw[1] == t->links[k].bw[1]);
+        }
+        free(text);
+        tt_topo_free(back);
+        tt_topo_free(t);
+    }
+    struct tt_topo *half = topo_of("ring:4@1Gbps,1us,half");
+    struct tutti_error err = {0};
+    assert_int_equal(tt_topo_write_ns3(half, stderr, &err), TUTTI_ERR_REFUSED);
+    tt_topo_free(half);
+}
+
 /* Switches with low numbers: ranks are renumbered, and keep the file's numbers as names. */
 static void ns3_renumbers(void **state)
 {
@@ -224,7 +256,7 @@ static void links_by_given_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ns3_star),           cmocka_unit_test(ns3_renumbers),
-                                       cmocka_unit_test(ns3_refuses),        cmocka_unit_test(astra_one_dimension),
+                                       cmocka_unit_test(ns3_refuses), cmocka_unit_test(ns3_writes),        cmocka_unit_test(astra_one_dimension),
                                        cmocka_unit_test(astra_product),      cmocka_unit_test(astra_large),
                                        cmocka_unit_test(astra_refuses),      cmocka_unit_test(links_by_name),
                                        cmocka_unit_test(links_by_given_name)};
