@@ -101,4 +101,16 @@ tutti_status tt_api_problem(const struct tutti_plan_options *o, uint32_t ranks,
                             struct tt_problem *ret, struct tutti_error *err);
 tutti_status tt_api_options(const struct tutti_plan_options *o, struct tt_plan_options *ret,
                             struct tutti_error *err);
+
+/* ---- trainer.c, for trainer_state.c ---- */
+
+struct tt_trainer;
+/* An index that does not fit becomes UINT32_MAX, which does not exist either. */
+uint32_t tt_api_trainer_index(size_t index);
+/* The trainer behind a handle, or NULL with a sentence. */
+struct tt_trainer *tt_api_trainer_find(struct tutti_trainer *trainer, const char *function,
+                                       struct tutti_error *err);
+/* The trainer behind a handle, for functions without a status: aborts on a bad one. */
+struct tt_trainer *tt_api_trainer_see(const struct tutti_trainer *trainer, const char *function);
+
 #endif

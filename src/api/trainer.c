@@ -116,22 +116,19 @@ static enum tt_tensor_kind kind_of(tutti_tensor_kind k)
     return TT_KIND_COUNT; /* refused by train/ */
 }
 
-/* An index that does not fit becomes UINT32_MAX, which does not exist either. */
-static uint32_t narrow(size_t index)
+uint32_t tt_api_trainer_index(size_t index)
 {
     return index < UINT32_MAX ? (uint32_t)index : UINT32_MAX;
 }
 
-/* The trainer behind a handle, or NULL with a sentence. */
-static struct tt_trainer *trainer_find(struct tutti_trainer *trainer, const char *function,
+struct tt_trainer *tt_api_trainer_find(struct tutti_trainer *trainer, const char *function,
                                        struct tutti_error *err)
 {
     struct api_trainer *t = tt_api_found(API_TRAINER, trainer, function, err);
     return t ? t->t : NULL;
 }
 
-/* The trainer behind a handle, for functions without a status: aborts on a bad one. */
-static struct tt_trainer *must_see(const struct tutti_trainer *trainer, const char *function)
+struct tt_trainer *tt_api_trainer_see(const struct tutti_trainer *trainer, const char *function)
 {
     return ((const struct api_trainer *)tt_api_needed(API_TRAINER, trainer, function))->t;
 }
@@ -187,60 +184,61 @@ tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group
                                .beta1 = v->beta1 != 0 ? v->beta1 : 0.9,
                                .beta2 = v->beta2 != 0 ? v->beta2 : 0.999,
                                .eps = v->eps != 0 ? v->eps : 1e-8};
-    return tt_train_set_group(t->t, narrow(group), &g, err);
+    return tt_train_set_group(t->t, tt_api_trainer_index(group), &g, err);
 }
 
 tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_error *err)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, err);
     return t ? tt_train_freeze(t, err) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_rebind(struct tutti_trainer *trainer, struct tutti_comm *comm,
                                   struct tutti_error *err)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, err);
     struct tt_comm *c = t ? api_find(COMM, comm, err) : NULL;
     return c ? tt_train_rebind(t, c, err) : TUTTI_ERR_ARG;
 }
 
 uint64_t tutti_trainer_steps(struct tutti_trainer *trainer)
 {
-    return tt_train_steps(must_see(trainer, __func__));
+    return tt_train_steps(tt_api_trainer_see(trainer, __func__));
 }
 
 uint64_t tutti_trainer_bound(const struct tutti_trainer *trainer)
 {
-    return tt_train_bound(must_see(trainer, __func__));
+    return tt_train_bound(tt_api_trainer_see(trainer, __func__));
 }
 
 uint64_t tutti_trainer_fingerprint(struct tutti_trainer *trainer)
 {
-    return tt_train_fingerprint(must_see(trainer, __func__));
+    return tt_train_fingerprint(tt_api_trainer_see(trainer, __func__));
 }
 
 void *tutti_trainer_grad(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_train_grad(must_see(trainer, __func__), narrow(index));
+    return tt_train_grad(tt_api_trainer_see(trainer, __func__), tt_api_trainer_index(index));
 }
 
 void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_train_param(must_see(trainer, __func__), narrow(index));
+    return tt_train_param(tt_api_trainer_see(trainer, __func__), tt_api_trainer_index(index));
 }
 
 tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     /* SIZE_MAX: the whole tensor. put_range below avoids it as a count. */
-    return t ? tt_train_put(t, narrow(index), 0, SIZE_MAX, grad) : TUTTI_ERR_ARG;
+    return t ? tt_train_put(t, tt_api_trainer_index(index), 0, SIZE_MAX, grad) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_put_range(struct tutti_trainer *trainer, size_t index, size_t first,
                                      size_t count, const float *grad)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
-    return t ? tt_train_put(t, narrow(index), first, count < SIZE_MAX ? count : SIZE_MAX - 1, grad)
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_put(t, tt_api_trainer_index(index), first,
+                            count < SIZE_MAX ? count : SIZE_MAX - 1, grad)
              : TUTTI_ERR_ARG;
 }
 
@@ -248,145 +246,86 @@ bool tutti_trainer_part(const struct tutti_trainer *trainer, size_t index, size_
                         size_t *ret_first, size_t *ret_count)
 {
     api_must("ret_first", ret_first, "ret_count", ret_count);
-    return tt_train_part(must_see(trainer, __func__), narrow(index), narrow(part), ret_first,
-                         ret_count);
+    return tt_train_part(tt_api_trainer_see(trainer, __func__), tt_api_trainer_index(index),
+                         tt_api_trainer_index(part), ret_first, ret_count);
 }
 
 tutti_status tutti_trainer_part_ready(struct tutti_trainer *trainer, size_t index, size_t part)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
-    return t ? tt_train_part_ready(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_part_ready(t, tt_api_trainer_index(index), tt_api_trainer_index(part))
+             : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_wait_part(struct tutti_trainer *trainer, size_t index, size_t part)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
-    return t ? tt_train_wait_part(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_wait_part(t, tt_api_trainer_index(index), tt_api_trainer_index(part))
+             : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
-    return t ? tt_train_ready(t, narrow(index)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_ready(t, tt_api_trainer_index(index)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     return t ? tt_train_sync(t, on) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     return t ? tt_train_scale(t, scale) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_average(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     return t ? tt_train_average(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     return t ? tt_train_step(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
-    return t ? tt_train_wait(t, narrow(index)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_wait(t, tt_api_trainer_index(index)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_flush(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     return t ? tt_train_flush(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
     return t ? tt_train_reload(t) : TUTTI_ERR_ARG;
-}
-
-const char *tutti_trainer_state_name(const struct tutti_trainer *trainer, size_t index, size_t k)
-{
-    return tt_train_state_name(must_see(trainer, __func__), narrow(index), narrow(k));
-}
-
-size_t tutti_trainer_state_bytes(const struct tutti_trainer *trainer, size_t index)
-{
-    return tt_train_state_bytes(must_see(trainer, __func__), narrow(index));
-}
-
-tutti_status tutti_trainer_state_get(struct tutti_trainer *trainer, size_t index, size_t k,
-                                     void *data, struct tutti_error *err)
-{
-    struct tt_trainer *t = trainer_find(trainer, __func__, err);
-    return t ? tt_train_state_get(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
-}
-
-tutti_status tutti_trainer_state_set(struct tutti_trainer *trainer, size_t index, size_t k,
-                                     const void *data, struct tutti_error *err)
-{
-    struct tt_trainer *t = trainer_find(trainer, __func__, err);
-    return t ? tt_train_state_set(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
-}
-
-uint64_t tutti_trainer_updates(struct tutti_trainer *trainer, size_t index)
-{
-    return tt_train_updates(must_see(trainer, __func__), narrow(index));
-}
-
-tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t index,
-                                       uint64_t updates, struct tutti_error *err)
-{
-    struct tt_trainer *t = trainer_find(trainer, __func__, err);
-    return t ? tt_train_set_updates(t, narrow(index), updates, err) : TUTTI_ERR_ARG;
 }
 
 double tutti_trainer_norm(const struct tutti_trainer *trainer)
 {
-    return tt_train_norm(must_see(trainer, __func__));
+    return tt_train_norm(tt_api_trainer_see(trainer, __func__));
 }
 
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index)
 {
-    return tt_train_used(must_see(trainer, __func__), narrow(index));
+    return tt_train_used(tt_api_trainer_see(trainer, __func__), tt_api_trainer_index(index));
 }
 
 tutti_status tutti_trainer_use(struct tutti_trainer *trainer, size_t index, bool use)
 {
-    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
-    return t ? tt_train_use(t, narrow(index), use) : TUTTI_ERR_ARG;
-}
-
-tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info *ret_info,
-                                   struct tutti_error *err)
-{
-    tutti_status st = api_given(err, "ret_info", ret_info);
-    int kind = policy && !st ? tt_policy_find(policy, err) : (int)TT_POLICY_DEAR;
-    if (st || kind < 0)
-        return TUTTI_ERR_ARG;
-    *ret_info = (struct tutti_policy_info){.deferred = tt_policy_crosses((enum tt_policy_kind)kind),
-                                           .sharded = kind == TT_POLICY_DEAR_SHARDED};
-    return TUTTI_OK;
-}
-
-tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to,
-                              size_t count)
-{
-    tutti_status st = count ? api_given(NULL, "from", from, "to", to) : TUTTI_OK;
-    if (!st && count > PTRDIFF_MAX / sizeof *from)
-        st = tt_api_bad(__func__, NULL, TUTTI_ERR_RANGE,
-                        "%zu elements are more than memory can hold", count);
-    if (!st && !tt_train_half_round(dtype, from, lost, to, count))
-        st = tt_api_bad(__func__, NULL, TUTTI_ERR_ARG, "f16 or bf16 is needed, not data type %d",
-                        (int)dtype);
-    return st;
+    struct tt_trainer *t = tt_api_trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_use(t, tt_api_trainer_index(index), use) : TUTTI_ERR_ARG;
 }
 
 const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer)
@@ -402,7 +341,7 @@ void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_traine
 {
     static const char *const orders[] = {"best", "next-use", "patient", "two-phase", "published"};
     struct tt_train_info i;
-    const struct tt_trainer *t = must_see(trainer, __func__);
+    const struct tt_trainer *t = tt_api_trainer_see(trainer, __func__);
     api_must("ret", ret);
     tt_train_get_info(t, &i);
     *ret = (struct tutti_trainer_info){.policy = i.policy,
@@ -426,9 +365,9 @@ bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i,
                           struct tutti_trainer_launch *ret)
 {
     struct tt_train_launch l;
-    const struct tt_trainer *t = must_see(trainer, __func__);
+    const struct tt_trainer *t = tt_api_trainer_see(trainer, __func__);
     api_must("ret", ret);
-    if (!tt_train_start_launch(t, narrow(i), &l))
+    if (!tt_train_start_launch(t, tt_api_trainer_index(i), &l))
         return false;
     /* An older caller's struct is shorter: only as much is filled as it has. A gate is no
      * bucket. */

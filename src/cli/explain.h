@@ -1,5 +1,5 @@
-/* explain.h - what the files of tutti explain share: cmd_explain.c plans and prints, explain_html.c
- * writes the page. */
+/* explain.h - what the files of tutti explain share: cmd_explain.c plans and prints, explain_json.c
+ * and explain_html.c write the document and the page. */
 #ifndef CLI_EXPLAIN_H
 #define CLI_EXPLAIN_H
 
@@ -30,4 +30,11 @@ size_t cli_explain_lines(const struct tutti_plan *p, struct explain_line *ret);
 
 /* Writes the page. Returns 0 or the exit code after a complaint. */
 int cli_explain_page(const struct cli_args *a, const struct explained *x, FILE *out);
+
+/* explain_json.c */
+/* The candidate, after the change, that was the winner before it. False when it is not in the
+ * list. */
+bool cli_explain_find_stay(const struct explained *x, struct tutti_candidate *ret);
+void cli_explain_json(const struct explained *x);
+
 #endif
