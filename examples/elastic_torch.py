@@ -55,7 +55,8 @@ def main():
             inner.param_groups[0]["lr"] *= 0.9
             seen.append(f"{opt.steps}")
         opt.step()
-        time.sleep(args.pause)
+        # A new process takes seconds to import torch: with --die the others wait for it, step by step.
+        time.sleep(args.pause * (10 if args.die and group.changes == 1 else 1))
     opt.close()
     print(
         f"END {opt.steps} steps, {group.size()} ranks, {group.changes} changes, lr {inner.param_groups[0]['lr']:.6f}, "

@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 "$2" -c 'import torch, numpy' 2>/dev/null || { echo "skipped: no PyTorch"; exit 77; }
 TUTTI_TIMEOUT=20s "$1" run -n 1 -- "$2" test/python/elastic_torch.py || { echo FAILED; exit 1; }
-out=$(TUTTI_TIMEOUT=20s "$1" run -n 3 --elastic 2..3 -- "$2" examples/elastic_torch.py --die --steps 240 --pause 0.04 2>&1)
+out=$(TUTTI_TIMEOUT=20s "$1" run -n 3 --elastic 2..3 -- "$2" examples/elastic_torch.py --die --steps 240 --pause 0.03 2>&1)
 code=$?
 echo "$out"
 ends=$(grep -o 'END 240 steps, 3 ranks, 2 changes, lr 0.029525, 5 notes.*' <<<"$out")
