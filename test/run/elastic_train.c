@@ -265,6 +265,8 @@ static void replay(void)
         same_state(alone);
     tutti_trainer_close(alone);
     tutti_comm_close(self);
+    for (unsigned x = 0; x < TENSORS; x++)
+        free(again[x]);
 }
 
 /* ---- going on ---- */
