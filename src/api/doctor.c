@@ -164,7 +164,6 @@ tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti
     out.tcp.bytes_per_s = (double)s.tcp.bw;
     out.tcp.latency_us = tt_api_us(s.tcp.latency_ps);
     out.tcp.overhead_us = tt_api_us(s.tcp.overhead_ps);
-    out.hosts = (uint32_t)s.nhosts;
     *ret = out;
     return TUTTI_OK;
 }

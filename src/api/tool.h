@@ -557,7 +557,6 @@ struct tutti_speeds {
     double taken; /* the share of the cores that other processes used while this was measured ... */
     /* ... was small: kept for a day. Otherwise kept for a minute, and predictions may be off */
     bool steady;
-    uint32_t hosts; /* so many have rates of their own; 0: all are taken to be like `tcp` */
 };
 tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret,
                                struct tutti_error *err);

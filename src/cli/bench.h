@@ -33,10 +33,6 @@ struct bench {
     /* sums over the rows so far */
     uint64_t wrong, measured;
     double busbw_sum;
-    /* measured / predicted: rows with a prediction, those between 0.8 and 1.25, the logarithms'
-     * sum, the least and the most */
-    uint64_t predicted, near;
-    double log_sum, lowest, highest;
 };
 
 /* One measurement. `known` is false when this way was not measured; then the rest is 0. */

@@ -9,7 +9,6 @@
  * Rows are printed and flushed as they are measured; JSON is one document that print_end closes. */
 #include "cli/bench.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -158,11 +157,9 @@ static void text_head(const struct bench *b, const struct seat *seats)
     print_titles(b);
 }
 
-/* Opening a communicator measures every host, but for very many of them and ranks that are all
- * taken as hosts (--transport tcp). Then predictions assume that all are as fast as the measured
- * pair, unless a topology was given. */
-static bool assumes_one_rate(const struct bench *b, const struct seat *seats,
-                             const struct tutti_speeds *s)
+/* Opening a communicator measures one pair of hosts. With three hosts or more, the predictions
+ * assume that all pairs are as fast, unless a topology was given. */
+static bool assumes_one_rate(const struct bench *b, const struct seat *seats)
 {
     uint32_t hosts = 1;
     for (uint32_t i = 1; i < b->p.ranks; i++) {
@@ -171,7 +168,7 @@ static bool assumes_one_rate(const struct bench *b, const struct seat *seats,
             k++;
         hosts += k == i;
     }
-    return hosts > 2 && !s->hosts && !getenv("TUTTI_TOPO");
+    return hosts > 2 && !getenv("TUTTI_TOPO");
 }
 
 /* Table and page say these sentences alike. */
@@ -197,7 +194,7 @@ tutti_status cli_bench_print_head(struct bench *b)
     if (!st)
         st = tutti_comm_speeds(b->comm, false, &speeds, &err);
     if (!st && b->p.rank == 0) {
-        bool one_rate = assumes_one_rate(b, seats, &speeds);
+        bool one_rate = assumes_one_rate(b, seats);
         note_doubts(b, &speeds, one_rate);
         if (cli_flag(b->a, "json"))
             json_head(b, &speeds, one_rate, seats);
@@ -294,29 +291,6 @@ void cli_bench_print_row(const struct bench *b, const struct bench_row *r)
 
 /* ---- the end ---- */
 
-/* How good the predictions were: measured / predicted over the rows that have one. */
-static void json_predictions(const struct bench *b)
-{
-    const bool any = b->predicted > 0;
-    tutti_json_object(b->json, "predictions");
-    tutti_json_u64(b->json, "rows", b->predicted);
-    tutti_json_u64(b->json, "within_25_percent", b->near);
-    json_real_if(b->json, "mean", any, any ? exp(b->log_sum / (double)b->predicted) : 0);
-    json_real_if(b->json, "lowest", any, b->lowest);
-    json_real_if(b->json, "highest", any, b->highest);
-    tutti_json_end(b->json);
-}
-
-static void print_predictions(const struct bench *b)
-{
-    if (!b->predicted)
-        return;
-    printf("# measured / predicted: %.2f on average, %.2f to %.2f; %llu of %llu sizes within 25%%",
-           exp(b->log_sum / (double)b->predicted), b->lowest, b->highest,
-           (unsigned long long)b->near, (unsigned long long)b->predicted);
-    printf("%s\n", b->near < b->predicted ? " (tutti doctor measures the speeds anew)" : "");
-}
-
 /* Closes the arrays and objects that print_head has opened, also after a failure, so that the
  * document stays valid JSON. */
 void cli_bench_print_end(struct bench *b)
@@ -326,7 +300,6 @@ void cli_bench_print_end(struct bench *b)
     if (b->json) {
         tutti_json_end(b->json);
         json_real_if(b->json, "avg_busbw_GBs", average, mean);
-        json_predictions(b);
         tutti_json_end(b->json);
         tutti_json_close(b->json);
         return;
@@ -336,5 +309,4 @@ void cli_bench_print_end(struct bench *b)
                b->wrong ? "FAILED" : "OK");
     if (average)
         printf("# average bus bandwidth: %.3f GB/s\n", mean);
-    print_predictions(b);
 }

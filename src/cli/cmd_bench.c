@@ -8,7 +8,6 @@
  * and again by every rank, so that a mistake is reported once and before anything starts. */
 #include "cli/bench.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,19 +217,6 @@ static int call_failed(const struct bench *b)
     return CLI_NO;
 }
 
-/* Counts how good the prediction was. */
-static void judge_row(struct bench *b, double time_us, double predicted_us)
-{
-    double ratio = predicted_us > 0 ? time_us / predicted_us : 0;
-    if (ratio <= 0)
-        return;
-    b->lowest = b->predicted ? fmin(b->lowest, ratio) : ratio;
-    b->highest = fmax(b->highest, ratio);
-    b->log_sum += log(ratio);
-    b->near += ratio >= 0.8 && ratio <= 1.25;
-    b->predicted++;
-}
-
 /* Measures one size, both ways. Collective. */
 static int run_row(struct bench *b, struct bench_row *r)
 {
@@ -250,7 +236,6 @@ static int run_row(struct bench *b, struct bench_row *r)
     }
     /* The prediction is for out of place when both were measured. */
     double time_us = r->place[!r->place[0].known].time_us;
-    judge_row(b, time_us, r->plan.predicted_us);
     if (b->explain && cli_bench_explain(b->comm, &b->p, time_us, &r->explained, &err))
         return cli_fail(b->a, &err);
     return CLI_OK;

@@ -406,18 +406,6 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how,
 enum tt_host_kind { TT_HOST_MOVE, TT_HOST_OWN, TT_HOST_BOX };
 tutti_status tt_comm_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes,
                                   uint32_t groups, uint64_t *ret_ps, struct tutti_error *err);
-/* topology.c: hosts, numbered in the order of their first ranks. With TCP or MPI everywhere each
- * rank is a host of its own. find: of c; what it made is freed also after a failure. */
-struct tt_hosts {
-    uint32_t n;
-    uint32_t *of;    /* rank -> host */
-    uint32_t *ranks; /* per host */
-    uint32_t *first; /* host -> its first rank */
-};
-tutti_status tt_comm_hosts_find(const struct tt_comm *c, struct tt_hosts *ret,
-                                struct tutti_error *err);
-void tt_comm_hosts_free(struct tt_hosts *h);
-bool tt_comm_is_world(const struct tt_comm *c); /* does c hold all ranks in their own order? */
 /* speeds.c: a hash of everything that measured speeds depend on. */
 uint64_t tt_comm_speeds_key(const struct tt_comm *c);
 /* report_all.c: begin keeping notes if a report is wanted; end: the report. Both collective. */

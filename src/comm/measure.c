@@ -9,8 +9,6 @@
  *     partner  ask           there/back  ask            there/back ... ask            ... ask
  *     others   ask           (empty)     ask            (empty)    ... ask            ... ask
  *
- * Then all hosts are measured at once (measure_rates.c).
- *
  * The figures are kept for the next opening (speeds.c). At the end all ranks report the CPU use of
  * themselves and their machines (meter/busy.c): figures of a busy machine are marked, and soon
  * measured again. */
@@ -19,8 +17,8 @@
 
 #include "comm/measure.h"
 
-/* Every rank runs the same sequence. */
-tutti_status tt_comm_measure_pass(struct measure *m, const struct tt_sched *s, uint64_t bytes)
+/* Runs one message (or an empty program) and waits for it. Every rank runs the same sequence. */
+static tutti_status measure_pass(struct measure *m, const struct tt_sched *s, uint64_t bytes)
 {
     struct tt_comm *c = m->c;
     struct tt_program *p = NULL;
@@ -73,15 +71,15 @@ static tutti_status perform(struct measure *m, const struct step *s)
     assert(s->rounds > 0);
     uint64_t t0 = tt_now_ns(), best = UINT64_MAX;
     for (uint32_t i = 0; !st && i < s->rounds; i++) {
-        st = tt_comm_measure_pass(m, m->there, s->bytes);
+        st = measure_pass(m, m->there, s->bytes);
         if (!st && s->kind == STEP_RALLY)
-            st = tt_comm_measure_pass(m, m->back, s->bytes);
+            st = measure_pass(m, m->back, s->bytes);
         uint64_t t = tt_now_ns();
         best = t - t0 < best ? t - t0 : best;
         t0 = s->kind == STEP_RALLY ? t : t0;
     }
     if (!st && s->kind == STEP_BURST) {
-        st = tt_comm_measure_pass(m, m->back, s->bytes);
+        st = measure_pass(m, m->back, s->bytes);
         best = (tt_now_ns() - t0) / s->rounds;
     }
     m->ns = best;
@@ -116,8 +114,6 @@ tutti_status tt_comm_measure_run(struct measure *m, const struct step *s)
 {
     if (s->kind == STEP_BUSY)
         return tell_busy(m);
-    if (s->kind == STEP_RATES)
-        return tt_comm_measure_rates(m, s->bytes);
     if (s->kind == STEP_HOST)
         return tt_comm_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, s->rounds, &m->ns,
                                     m->err);

@@ -1,5 +1,5 @@
-/* measure.h - steps of a measurement: measure.c carries them out on every rank, measure_rates.c the
- * one of all hosts; measure_lead.c is rank 0, which chooses them. */
+/* measure.h - steps of a measurement: measure.c carries them out on every rank, measure_lead.c is
+ * rank 0, which chooses them. */
 #ifndef TT_COMM_MEASURE_H
 #define TT_COMM_MEASURE_H
 
@@ -7,7 +7,7 @@
 
 enum { TT_MEASURE_BYTES = 1 << 20 }; /* of the longest message */
 
-enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_RATES, STEP_BUSY, STEP_END };
+enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_BUSY, STEP_END };
 struct step { /* sent by all to all, so it is short; rank 0's counts */
     uint64_t bytes;
     uint64_t ns; /* the result of rank `from` */
@@ -37,12 +37,6 @@ tutti_status tt_comm_measure_exchange(struct measure *m, const struct step *mine
 /* Runs a step that all ranks know. Afterwards rank 0 has its duration in m->ns, even if rank `from`
  * timed it. */
 tutti_status tt_comm_measure_run(struct measure *m, const struct step *s);
-/* One message (or an empty program) of m->data, and the wait for it. */
-tutti_status tt_comm_measure_pass(struct measure *m, const struct tt_sched *s, uint64_t bytes);
-/* What every host can send and receive, into m->end.speeds; bw: the rate of a measured pair. Is it
- * wanted? The same answer on all ranks. */
-tutti_status tt_comm_measure_rates(struct measure *m, uint64_t bw);
-bool tt_comm_measure_rates_wanted(const struct tt_comm *c, const struct tt_hosts *h);
 /* Rank 0: uses the kept figures if they are still plausible, else measures, and ends with
  * STEP_END. */
 tutti_status tt_comm_measure_lead(struct measure *m);

@@ -6,7 +6,6 @@
  * are used unless the first rounds show that they were taken on a machine that was busy then. Only
  * the amount of work is compiled in. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "comm/measure.h"
 
@@ -216,17 +215,6 @@ static tutti_status outdated(struct measure *m, struct pair with, const struct t
     return st;
 }
 
-/* The rates of all hosts. A communicator of some ranks keeps what the job's first one measured. */
-static tutti_status rates(struct measure *m)
-{
-    struct tt_hosts h = {0};
-    tutti_status st = tt_comm_hosts_find(m->c, &h, m->err);
-    if (!st && tt_comm_measure_rates_wanted(m->c, &h))
-        st = measure_step(m, STEP_RATES, (struct pair){0, 0}, m->end.speeds.tcp.bw, 1);
-    tt_comm_hosts_free(&h);
-    return st;
-}
-
 /* The share of the cores that other processes used since the measurement began. */
 static tutti_status measure_judge(struct measure *m, uint64_t *ret_taken)
 {
@@ -250,17 +238,13 @@ tutti_status tt_comm_measure_lead(struct measure *m)
     for (int i = 0; !st && !fresh && i < 2; i++)
         if (there_is[i])
             st = outdated(m, with[i], of[i], &fresh);
-    if (fresh) {
-        *s = (struct tt_speeds){.gamma_fs = measure_gamma(), .nhosts = c->speeds.nhosts};
-        memcpy(s->host, c->speeds.host, sizeof s->host);
-    }
+    if (fresh)
+        *s = (struct tt_speeds){.gamma_fs = measure_gamma()};
     for (int i = 0; !st && fresh && i < 2; i++)
         if (there_is[i])
             st = play(m, with[i], of[i]);
     if (!st && fresh && c->size > 1 && c->wire.one_host && c->size <= TT_WHOLE_RANKS)
         st = host(m, &s->memory);
-    if (!st && fresh)
-        st = rates(m);
     if (!st && fresh && c->size > 1)
         st = measure_judge(m, &s->taken);
     if (!st && fresh && c->size > 1)

@@ -20,10 +20,7 @@ struct tt_speed {
     uint64_t latency_ps;  /* one way */
     uint64_t overhead_ps; /* host time per message */
 };
-enum { TT_TAKEN_MOST = 200, TT_SPEEDS_HOSTS = 64 };
-struct tt_rate { /* bytes per second */
-    uint64_t out, in;
-};
+enum { TT_TAKEN_MOST = 200 };
 struct tt_speeds {
     struct tt_speed shm, tcp;
     uint64_t gamma_fs; /* femtoseconds per reduced byte */
@@ -31,10 +28,6 @@ struct tt_speeds {
      * are unreliable. */
     uint64_t taken;
     struct tt_memory memory; /* when all ranks share one host; npoints 0: not measured */
-    /* of every host of the job, in the order of their first ranks; 0: not measured, all are as fast
-     * as the pair behind `tcp` */
-    uint64_t nhosts;
-    struct tt_rate host[TT_SPEEDS_HOSTS];
 };
 
 /* speeds.c: earlier measurements, kept in a file of the user. */

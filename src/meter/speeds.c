@@ -1,10 +1,9 @@
 /* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or
  * ~/.cache/tutti/speeds. Rank 0 reads and writes the file.
  *
- *     tutti speeds 4
+ *     tutti speeds 3
  *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <taken>
- *           <memory: box, segment, each point; unused ones are 0>
- *           <hosts> <rate out and in of each; unused ones are 0> <check>           (one line)
+ *           <memory: box, segment, each point; unused ones are 0> <check>          (one line)
  *
  * There is one line for each network seen lately, the newest first; in bytes/s, picoseconds,
  * femtoseconds per byte. The key is a hash of everything that the figures depend on: rank by rank
@@ -26,13 +25,8 @@
 #include "base/cache.h"
 #include "meter/meter.h"
 
-enum {
-    ENTRIES = 64,
-    LINE = 4096,
-    FILE_BYTES = 256 << 10,
-    FIGURES = 11 + 4 * TT_MEMORY_POINTS + 2 * TT_SPEEDS_HOSTS
-};
-static const char HEAD[] = "tutti speeds 4\n";
+enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 10 + 4 * TT_MEMORY_POINTS };
+static const char HEAD[] = "tutti speeds 3\n";
 static const uint64_t DAY_S = 86400, MINUTE_S = 60;
 /* No figure is larger, so sums of figures cannot overflow. */
 static const uint64_t LARGEST = 1000000000000000;
@@ -68,11 +62,6 @@ static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
         for (size_t k = 0; k < countof(point); k++)
             ret[n++] = point[k];
     }
-    ret[n++] = &s->nhosts;
-    for (size_t i = 0; i < TT_SPEEDS_HOSTS; i++) {
-        ret[n++] = &s->host[i].out;
-        ret[n++] = &s->host[i].in;
-    }
     assert(n == FIGURES);
 }
 
@@ -102,7 +91,7 @@ static bool read_line(const char *line, struct entry *ret)
         if (sscanf(line + n, " %" SCNu64 "%n", f[i], &more) != 1 || *f[i] > LARGEST)
             return false;
     write_line(&e, again);
-    if (strncmp(line, again, strlen(again)) || e.speeds.nhosts > TT_SPEEDS_HOSTS)
+    if (strncmp(line, again, strlen(again)))
         return false;
     while (e.speeds.memory.npoints < TT_MEMORY_POINTS &&
            e.speeds.memory.point[e.speeds.memory.npoints].bytes)

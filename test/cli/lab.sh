@@ -110,11 +110,8 @@ runs 0 lab --nodes 2 --rate 50mbit -- python3 talk.py 4000000
 awk '{ exit !($1 > 1 && $1 < 75) }' out || bad "50 Mbit/s gave $(cat out)"
 runs 0 lab --rates 1gbit,20mbit -- python3 talk.py 2000000
 awk '{ exit !($1 > 1 && $1 < 30) }' out || bad "into a host at 20 Mbit/s went $(cat out)"
-# every host is measured: a slow third one is in the prediction (4 MiB at 1 Gbit/s: 45 ms; at 250 Mbit/s 179 ms)
-runs 0 lab --rates 1gbit,1gbit,250mbit -- "$tutti" bench -b 4M -e 4M -i 1 -w 0 --json
-json 'd["rows"][0]["predicted_us"] > 120000 and not d["speeds_of_one_pair"]'
-# ranks that are all taken as hosts: an assumption, which bench says
-runs 0 lab --nodes 3 --rate 1gbit -- "$tutti" bench -b 4K -e 4K -i 1 -w 0 --transport tcp
+# one pair is measured: a third host is an assumption, which bench says
+runs 0 lab --nodes 3 --rate 1gbit -- "$tutti" bench -b 4K -e 4K -i 1 -w 0
 says '^# predictions take all hosts to be as fast as the two that were measured; .*probe.*TUTTI_TOPO'
 runs 0 lab --nodes 2 --rate 1gbit -- "$tutti" bench -b 4K -e 4K -i 1 -w 0
 grep -q 'take all hosts' out && bad "two hosts are both measured: $(cat out)"
