@@ -6,14 +6,9 @@
 #include <sys/socket.h>
 
 #include "boot/boot_int.h"
+#include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void fuzz_fixed(const uint8_t *data, size_t size)
 {
@@ -131,9 +126,11 @@ static void fuzz_relay(const uint8_t *data, size_t size)
     enum tt_conn_kind kind = data[0] & 1 ? TT_CONN_MEET : TT_CONN_DATA;
     struct tt_key_pair pair[2] = {{.secret = {1}}, {.secret = {2}}};
     bool seal = data[0] & 2;
-    struct tt_trust ct = {key, true, 1, kind == TT_CONN_MEET ? 0 : 5, kind, seal ? &pair[0] : NULL},
-                    at = {key, true, 0, 5, kind, seal ? &pair[1] : NULL};
+    struct tt_trust ct = {.key = key, .keyed = true, .rank = 1, .job = kind == TT_CONN_MEET ? 0 : 5, .kind = kind},
+                    at = {.key = key, .keyed = true, .rank = 0, .job = 5, .kind = kind};
     struct tt_shake c, a;
+    ct.pair = seal ? &pair[0] : NULL;
+    at.pair = seal ? &pair[1] : NULL;
     int cs[2], as[2]; /* [0]: the rank's end, [1]: the relay's */
 
     must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, cs) && !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, as));

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "must.h"
 #include "transport/tcp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -60,10 +61,8 @@ static size_t script(const uint8_t *data, size_t size)
 static bool answer(struct tt_transport *t, const struct tt_event *ev)
 {
     struct iovec v = {place, ev->bytes};
-    if (ev->peer != 1 || ev->bytes > TT_PIECE_MAX)
-        abort();
-    if (ev->kind == TT_EV_HEADER && t->ops->accept(t, 1, ev->stream, &v, 1))
-        abort();
+    must(ev->peer == 1 && ev->bytes <= TT_PIECE_MAX);
+    must(ev->kind != TT_EV_HEADER || !t->ops->accept(t, 1, ev->stream, &v, 1));
     if (ev->kind == TT_EV_DATA) {
         memcpy(place, ev->data, ev->bytes);
         t->ops->release(t, ev);
@@ -80,12 +79,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n = script(data, size), done = 0;
     int ends = 0;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
-        abort();
+    must(!socketpair(AF_UNIX, SOCK_STREAM, 0, fd));
     fds[1] = fd[0];
-    if (tt_tcp_open(&c, &t, NULL))
-        abort();
-    for (bool open = true; ends == 0;) {
+    must(!tt_tcp_open(&c, &t, NULL));
+    bool open = true;
+    while (ends == 0) {
         ssize_t put = open ? send(fd[1], wire + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
         done += put > 0 ? (size_t)put : 0;
         if (open && (done == n || (put < 0 && errno != EAGAIN)))
@@ -93,8 +91,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0, got = t->ops->poll(t, ev, 3); i < got; i++)
             ends += answer(t, &ev[i]);
     }
-    if (ends != 1 || t->ops->poll(t, ev, 3) || t->ops->send(t, 1, &ev->tag, NULL, 0, 0) != TUTTI_ERR_IO)
-        abort();
+    if (open) /* the transport gave up before it had read everything */
+        close(fd[1]);
+    must(ends == 1 && !t->ops->poll(t, ev, 3));
+    must(t->ops->send(t, 1, &ev->tag, NULL, 0, 0) == TUTTI_ERR_IO);
     t->ops->close(t);
     return 0;
 }
