@@ -14,13 +14,7 @@ static _Thread_local volatile int watched;
 static _Thread_local volatile unsigned allocations;
 #endif
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define NO_COUNTING
-#endif
-#endif
-#ifndef NO_COUNTING
+#ifndef TT_SANITIZED
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -43,6 +37,5 @@ void *realloc(void *p, size_t n)
     return __libc_realloc(p, n);
 }
 #define COUNTING
-#endif
 #endif
 #endif

@@ -151,7 +151,11 @@ static void each_algorithm(uint32_t p)
 
 static void test_all_algorithms(void **state)
 {
+#ifdef TT_SANITIZED
+    static const uint32_t ranks[] = {1, 2, 3, 5, 8, 17};
+#else
     static const uint32_t ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17};
+#endif
     (void)state;
     for (size_t i = 0; i < countof(ranks); i++) {
         open_world(ranks[i], 11 + i);
