@@ -52,20 +52,20 @@ static bool level_alloc(struct level *l, uint32_t n, uint32_t vertices)
     return l->arcs && l->pick && l->pick_at && l->up && l->of;
 }
 
-/* The strict comparison keeps the lowest of equal sources. */
+/* Row by row, as the arcs lie in memory. The strict comparison keeps the lowest of equal sources. */
 static void pick_arcs(struct level *l)
 {
-    for (uint32_t v = 0; v < l->n; v++) {
-        uint32_t best = UINT32_MAX;
-        for (uint32_t u = 0; u < l->n; u++)
-            if (u != v && (best == UINT32_MAX || l->arcs[(size_t)u * l->n + v].weight <
-                                                     l->arcs[(size_t)best * l->n + v].weight))
-                best = u;
-        l->pick_at[v] = v == l->root ? UINT32_MAX : best;
-        assert(best != UINT32_MAX || l->n == 1);
-        if (v != l->root)
-            l->pick[v] = l->arcs[(size_t)best * l->n + v];
+    for (uint32_t v = 0; v < l->n; v++)
+        l->pick_at[v] = UINT32_MAX;
+    for (uint32_t u = 0; u < l->n; u++) {
+        const struct arc *row = l->arcs + (size_t)u * l->n;
+        for (uint32_t v = 0; v < l->n; v++)
+            if (u != v && (l->pick_at[v] == UINT32_MAX || row[v].weight < l->pick[v].weight)) {
+                l->pick[v] = row[v];
+                l->pick_at[v] = u;
+            }
     }
+    l->pick_at[l->root] = UINT32_MAX;
 }
 
 /* Numbers the vertices of the next level in `up`: one per cycle of picks, one per vertex outside.
@@ -104,16 +104,19 @@ static void contract(const struct level *l, struct level *c, uint32_t vertices)
     c->root = l->up[l->root];
     for (uint32_t v = 0; v < vertices; v++)
         c->of[v] = l->up[l->of[v]];
-    for (uint32_t u = 0; u < l->n; u++)
-        for (uint32_t v = 0; v < l->n; v++) {
-            if (l->up[u] == l->up[v] || v == l->root)
+    for (uint32_t u = 0; u < l->n; u++) {
+        const uint32_t n = l->n, root = l->root, *up = l->up;
+        const struct arc *row = l->arcs + (size_t)u * n, *pick = l->pick;
+        struct arc *into = c->arcs + (size_t)up[u] * c->n;
+        for (uint32_t v = 0; v < n; v++) {
+            if (up[u] == up[v] || v == root)
                 continue;
-            struct arc a = l->arcs[(size_t)u * l->n + v],
-                       *best = &c->arcs[(size_t)l->up[u] * c->n + l->up[v]];
-            a.weight -= l->pick[v].weight;
-            if (best->from == UINT32_MAX || a.weight < best->weight)
-                *best = a;
+            struct arc *best = &into[up[v]];
+            const double adds = row[v].weight - pick[v].weight;
+            if (best->from == UINT32_MAX || adds < best->weight)
+                *best = (struct arc){adds, row[v].from, row[v].to};
         }
+    }
     /* arcs into the root are never picked, but must have a weight */
     for (uint32_t u = 0; u < c->n; u++)
         if (c->arcs[(size_t)u * c->n + c->root].from == UINT32_MAX)
