@@ -52,7 +52,8 @@ static bool level_alloc(struct level *l, uint32_t n, uint32_t vertices)
     return l->arcs && l->pick && l->pick_at && l->up && l->of;
 }
 
-/* Row by row, as the arcs lie in memory. The strict comparison keeps the lowest of equal sources. */
+/* Row by row, as the arcs lie in memory. The strict comparison keeps the lowest of equal
+ * sources. */
 static void pick_arcs(struct level *l)
 {
     for (uint32_t v = 0; v < l->n; v++)

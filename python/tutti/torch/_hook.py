@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from .. import RawCommunicator
 from .._lib import round_bf16
-from ._group import ProcessGroupTutti
+from ._group import find
 from ._work import RequestWork
 
 
@@ -30,8 +30,8 @@ class DDPHookState:
         error_feedback: bool = True,
     ) -> None:
         default = dist.distributed_c10d._get_default_group
-        group = process_group if process_group is not None else default()
-        if not isinstance(group, ProcessGroupTutti):
+        group = find(process_group if process_group is not None else default())
+        if group is None:
             raise TypeError('tutti.torch.ddp_hook needs a process group of the backend "tutti"')
         if wire not in ("f32", "bf16"):
             raise ValueError(f"wire is {wire!r}: f32 or bf16")
@@ -39,7 +39,7 @@ class DDPHookState:
         self.comm: Optional[RawCommunicator] = None
         self._lost: Dict[int, torch.Tensor] = {}
         self._packed: Dict[int, torch.Tensor] = {}
-        if wire == "bf16" and group.size() > 1:
+        if wire == "bf16" and group._n > 1:
             self.comm = group.extra_communicator(algo="direct")
 
     def pack(self, index: int, gradient: torch.Tensor) -> torch.Tensor:

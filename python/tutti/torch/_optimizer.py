@@ -27,7 +27,7 @@ from .._trainer import Trainer, describe_policy
 from . import _builtin, _checkpoint, _hooks, _model, _pipe, _trace
 from ._buffers import Buffers
 from ._elastic import Elastic, ElasticGroup
-from ._group import ProcessGroupTutti
+from ._group import find
 from ._ledger import Closer
 from ._refusal import refusal_of
 from ._slot import Slot
@@ -68,8 +68,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         load: Optional[Callable[[bytes], None]] = None,
         **options: Any,
     ) -> None:
-        group = process_group if process_group is not None else dist.distributed_c10d._get_default_group()
-        if not isinstance(group, ProcessGroupTutti):
+        group = find(process_group if process_group is not None else dist.distributed_c10d._get_default_group())
+        if group is None:
             raise TypeError('DistributedOptimizer needs a process group of the backend "tutti"')
         self.inner, self.model, self.policy, self.group, self.clip_norm = optimizer, model, policy, group, clip_norm
         deferred, sharded = describe_policy(policy)
