@@ -59,7 +59,7 @@ def main():
         time.sleep(args.pause * (10 if args.die and group.changes == 1 else 1))
     opt.close()
     print(
-        f"END {opt.steps} steps, {group.size()} ranks, {group.changes} changes, lr {inner.param_groups[0]['lr']:.6f}, "
+        f"END {opt.steps} steps, {group.size()} ranks, {group.changes} change(s), lr {inner.param_groups[0]['lr']:.6f}, "
         f"{len(seen)} notes, loss {loss.item():.3f}, hash {digest(model)}",
         flush=True,
     )
