@@ -8,8 +8,9 @@ TUTTI_TIMEOUT=20s "$1" run -n 1 -- "$2" test/python/elastic_torch.py || { echo F
 out=$(TUTTI_TIMEOUT=20s "$1" run -n 3 --elastic 2..3 -- "$2" examples/elastic_torch.py --die --steps 240 --pause 0.03 2>&1)
 code=$?
 echo "$out"
-ends=$(grep -o 'END 240 steps, 3 ranks, 2 change(s), lr 0.029525, 5 notes.*' <<<"$out")
-[ $code = 0 ] && [ "$(wc -l <<<"$ends")" = 3 ] && [ "$(sed 's/.*hash \([0-9a-f]*\).*/\1/' <<<"$ends" | sort -u | wc -l)" = 1 ] &&
+# Several ranks may share a line: with PYTHONUNBUFFERED, Python writes a line's end by itself.
+ends=$(grep -oE 'END 240 steps, 3 ranks, 2 change\(s\), lr 0.029525, 5 notes, loss [0-9.]+, hash [0-9a-f]{16}' <<<"$out")
+[ $code = 0 ] && [ "$(wc -l <<<"$ends")" = 3 ] && [ "$(sed 's/.*hash //' <<<"$ends" | sort -u | wc -l)" = 1 ] &&
     grep -q 'begins at step [0-9]*0, change 2' <<<"$out" && exit 0
 echo FAILED
 exit 1
