@@ -22,6 +22,7 @@ from ._hook import DDPHookState, ddp_hook
 from ._memory import keep_memory
 from ._optimizer import DistributedOptimizer
 from ._profile import profile
+from ._reconfigure import ReconfigurableGroup
 from ._trace import TraceHandler, trace
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ElasticGroup",
     "Options",
     "ProcessGroupTutti",
+    "ReconfigurableGroup",
     "TraceHandler",
     "ddp_hook",
     "keep_memory",

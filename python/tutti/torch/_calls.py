@@ -64,6 +64,9 @@ class Calls:
         options: Optional[Dict[str, Any]] = None,
     ) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]  # of torch's class
+        self._begin(store, rank, size, timeout, name, ranks, options)
+
+    def _begin(self, store: Any, rank: int, size: int, timeout: Optional[timedelta], name: str, ranks: Sequence[int], options: Any) -> None:
         self._names = [name, "undefined"]
         self._me, self._n, self._store, self._timeout = rank, size, store, timeout
         self._options = options or {}
@@ -91,7 +94,7 @@ class Calls:
         try:
             return self._enlist(RequestWork(self._ledger, what, make(), result, keep, after))
         except Error as e:
-            raise Error(e.status, f"tutti: {what}: {e}") from None
+            raise self._ledger.failed(Error(e.status, f"tutti: {what}: {e}")) from None
 
     def _launch(
         self,
@@ -129,7 +132,7 @@ class Calls:
         except Error as e:
             late = time.monotonic() - began >= self._ledger.limit
             when = f"after the timeout of {self._ledger.limit:g} s: " if late else ""
-            raise Error(e.status, f"tutti: {what(*words)}: {when}{e}") from None
+            raise self._ledger.failed(Error(e.status, f"tutti: {what(*words)}: {when}{e}")) from None
 
     @staticmethod
     def _timed(opts: Any, work: Work) -> Work:

@@ -34,11 +34,21 @@ class Ledger:
     def __init__(self, rank: int, size: int, name: str, ranks: List[int], limit: float) -> None:
         self.limit = limit  # seconds until waits end
         self.shorter: Optional[float] = None  # what set_timeout has made of that
+        self.error: Optional[BaseException] = None  # the first one
         self._works: Dict[int, Any] = {}
         self._asked: set = set()
         self._lock = threading.Lock()
         members = f" (group {name!r}: its ranks are global ranks {', '.join(map(str, ranks))})" if ranks else ""
         self.place = f"on rank {rank} of {size}{members}"
+
+    def failed(self, error: BaseException) -> BaseException:
+        """Keeps the first error, and gives it back to be raised."""
+        self.error = self.error or error
+        return error
+
+    def busy(self) -> bool:
+        """Is something under way?"""
+        return any(not w._look() for w in list(self._works.values()))
 
     def _started(self, work: Any) -> None:
         with self._lock:

@@ -64,6 +64,15 @@ def announce(store: Any, key: str, value: str) -> None:
     store.add(key + "/announced", 1)
 
 
+def retract(store: Any, key: str) -> None:
+    """Takes the key away: torchrun's next attempt has the same store, and must not meet at the address of those who died."""
+    for name in (key, key + "/announced"):
+        try:
+            store.delete_key(name)
+        except (RuntimeError, NotImplementedError):  # a store that cannot delete: its keys are of one attempt
+            return
+
+
 def await_key(store: Any, key: str, seconds: float) -> str:
     """The value, as soon as rank 0 has set it; other threads may use the store meanwhile."""
     deadline, pause = time.monotonic() + seconds, 0.001
@@ -102,6 +111,9 @@ def meet(store: Any, rank: int, size: int, timeout: Optional[timedelta], **optio
         with _reserve() as held:
             place = f"{own_address(store)}:{held.getsockname()[1]}"
             announce(store, ADDRESS, place)
-            return RawCommunicator(rank=0, size=size, rendezvous=place, timeout=seconds, **options)
+            try:
+                return RawCommunicator(rank=0, size=size, rendezvous=place, timeout=seconds, **options)
+            finally:
+                retract(store, ADDRESS)
     place = await_key(store, ADDRESS, seconds_of(timeout))
     return RawCommunicator(rank=rank, size=size, rendezvous=place, timeout=seconds, **options)

@@ -3,7 +3,7 @@
 torch.distributed says in the options of a call that nobody will ask for a work (`asyncOp` false, torch 2.7 and later). Then the call is one
 call of the library in this thread, which finds its program by kind and memory: no request, work, future or other object is made. The library
 numbers calls as they begin, so that operations under way keep their place. What needs more than that (strides, other types, deadlines of a
-call's own, recording) takes the general road in _group.py.
+call's own, recording) takes the general road in _calls.py.
 """
 
 import time
@@ -69,7 +69,7 @@ class Quick:
             e = last_error(self._comm._open(), status)
         except Error as closed:
             e, when = closed, ""
-        raise Error(e.status, f"tutti: {what}: {when}{e}") from None
+        raise self._ledger.failed(Error(e.status, f"tutti: {what}: {when}{e}")) from None
 
 
 _CALLS = {name: getattr(lib, "tutti_" + name) for name in ("allreduce", "reduce_scatter", "all_gather", "broadcast")}

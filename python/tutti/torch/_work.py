@@ -77,7 +77,7 @@ class Work(dist.Work):  # type: ignore[misc]
         """Called once, with the lock held. Results are in place before anybody is told."""
         try:
             if status != OK:
-                self._error = self._reason(status)
+                self._error = self._owner.failed(self._reason(status))
             elif self._after is not None:
                 self._after()
         except BaseException as e:  # told to whoever waits
