@@ -195,7 +195,7 @@ soak:
 soak-elastic: build # CHANGES changes of members at random moments (300); of a trainer with POLICY
 	@cmake -S . -B build-check >/dev/null && cmake --build build-check -j$$(nproc) --target elastic elastic_train
 	@ELASTIC_POLICY=$(POLICY) python3 test/run/elastic.py build-check/test/elastic$(if $(POLICY),_train) soak \
-	  --changes $(or $(CHANGES),300) --seed $(or $(SEED),1)
+	  --changes $(or $(CHANGES),300) --seed $(or $(SEED),1) $(if $(filter dear-sharded,$(POLICY)),--apart)
 
 install: build
 	@tools/install $(BUILD) $(PREFIX)

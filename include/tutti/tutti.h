@@ -583,7 +583,7 @@ struct tutti_trainer_options {
     bool no_broadcast; /* parameters are equal already: freeze does not broadcast rank 0's */
     uint32_t window;   /* collectives under way at the same time [2] */
     /* a step is applied by all ranks or by none, and the trainer can go on with other ranks
-     * (tutti_trainer_rebind); needs an optimizer, and not dear-sharded */
+     * (tutti_trainer_rebind); needs an optimizer, and with dear-sharded `redundancy` */
     bool elastic;
     /* elastic: the caller's own bytes for newcomers (where it is in the data, random numbers). save
      * is called on one member: it returns how many bytes it has, and writes them unless data is
@@ -591,6 +591,9 @@ struct tutti_trainer_options {
     size_t (*save)(void *ctx, void *data, size_t capacity);
     void (*load)(void *ctx, const void *data, size_t bytes);
     void *ctx;
+    /* elastic and dear-sharded: 1: the next rank keeps a copy of each rank's share of the
+     * optimizer's state, so that it survives the death of one of the two */
+    uint32_t redundancy;
 };
 
 /* One tensor of the model. Zero-initialise and set `size`. */
@@ -666,15 +669,15 @@ tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_er
  *
  *     tutti_trainer_step(t) returned TUTTI_ERR_PEER       (or any other call on t, or on its comm)
  *     tutti_comm_shrink(comm, &next, &err)
- *     tutti_trainer_rebind(t, next, &err)                 fails when a rank dies: shrink next, again
+ *     tutti_trainer_rebind(t, next, &err)                 fails if a rank dies: shrink next, again
  *     tutti_comm_close(comm), comm = next
  *     tutti_trainer_step(t)                               the call that failed is made again
  *
  * Calls that failed had no effect, except that a step() may have ended the step; making it again is
  * right in any case. A step that some rank has done is done on all ranks: those that have not get
  * parameters and state from those that have. A step that no rank has done is repeated with the
- * gradients that every rank still has, averaged over the ranks of comm; parameters and state that it
- * had changed are what they were before it. Newcomers get parameters, the optimizer's state, the
+ * gradients that every rank still has, averaged over the ranks of comm; parameters and state that
+ * it had changed are what they were before it. Newcomers get parameters, the optimizer's state, the
  * number of steps, the values of the groups and the caller's bytes (`save`) in freeze, in pieces
  * from all members.
  *
@@ -682,7 +685,8 @@ tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_er
  * for, and is zeroed then; tutti_trainer_average is refused; buckets stay as they were planned for
  * the first ranks. After every step the fingerprints of all ranks' parameters are compared:
  * TUTTI_ERR_DIFFERS names a rank that has other bits. That error, and errors of this rank's own
- * (TUTTI_ERR_ARG), are final. */
+ * (TUTTI_ERR_ARG), are final; so is TUTTI_ERR_DIFFERS when both copies of a share of the
+ * optimizer's state are lost (`redundancy`). */
 tutti_status tutti_trainer_rebind(struct tutti_trainer *trainer, struct tutti_comm *comm,
                                   struct tutti_error *err);
 /* How many steps were ended by step() on this rank, or before it came. */

@@ -41,6 +41,7 @@ class _Options(ctypes.Structure):
         ("save", SAVE),
         ("load", LOAD),
         ("ctx", c_void_p),
+        ("redundancy", c_uint32),
     ]
 
 

@@ -67,6 +67,7 @@ static tutti_status trainer_translate(const struct tutti_trainer_options *o,
                                      .no_broadcast = o->no_broadcast,
                                      .window = o->window,
                                      .elastic = o->elastic,
+                                     .redundancy = o->redundancy,
                                      .save = o->save,
                                      .load = o->load,
                                      .ctx = o->ctx};

@@ -80,13 +80,14 @@ static void describe_options(const struct tt_trainer *t, char *buf, size_t cap)
     snprintf(buf, cap,
              "policy %s, algo %s%s, fusion %s, threshold %llu, first %llu, nearby %u, cycle %llu "
              "ps, partition %llu, order %d/%u, "
-             "optimizer %s, clip %g, unused %s, window %u, elastic %s",
+             "optimizer %s, clip %g, unused %s, window %u, elastic %s, redundancy %u",
              tt_policy_name(p->kind), tt_policy_algo_name(p->algo),
              p->recursive_doubling ? " (recursive doubling)" : "", tt_policy_fusion_name(p->fusion),
              (unsigned long long)p->threshold_bytes, (unsigned long long)p->first_bytes, p->nearby,
              (unsigned long long)p->cycle_ps, (unsigned long long)p->partition_bytes, (int)p->order,
              p->lookahead, optimizers[o->optimizer], o->clip_norm,
-             o->allow_unused ? "allowed" : "refused", o->window, o->elastic ? "yes" : "no");
+             o->allow_unused ? "allowed" : "refused", o->window, o->elastic ? "yes" : "no",
+             o->redundancy);
 }
 
 /* The first rank whose `bytes` bytes differ from rank 0's; t->ranks: none does. */

@@ -12,7 +12,9 @@
  * Newcomers get parameters and the optimizer's state of all members, by broadcasts:
  *
  *     pieces        0   1   2   3   4   5  ...
- *     from member   0   1   2   0   1   2 */
+ *     from member   0   1   2   0   1   2
+ *
+ * Where the state is sharded it moves to other ranks with every change (shares.c). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,19 +39,22 @@ struct note {
     double norm, scale;
 };
 
-static tutti_status hand(struct tt_trainer *t, uint32_t root, void *data, size_t bytes,
-                         struct tutti_error *err)
+tutti_status tt_train_hand(struct tt_trainer *t, uint32_t root, void *data, size_t bytes,
+                           struct tutti_error *err)
 {
     struct tt_call call = {.coll = TUTTI_BROADCAST,
-                           .in = data,
-                           .out = data,
                            .count = bytes,
                            .dtype = TUTTI_U8,
                            .root = root,
                            .why = TT_WHY_TRAINER};
+    void *unwanted = data || !bytes ? NULL : malloc(bytes);
+    if (!data && !unwanted && bytes)
+        return tt_fail_memory(err, "a message");
+    call.in = call.out = data ? data : unwanted;
     tutti_status st = bytes ? tt_comm_run(t->comm, &call) : TUTTI_OK;
     if (st)
         *err = *tt_comm_last_error(t->comm);
+    free(unwanted);
     return st;
 }
 
@@ -67,7 +72,12 @@ tutti_status tt_train_stand(struct tt_trainer *t, struct tt_standing **ret, stru
                                     .done = tt_train_all_done(t),
                                     .between = !atomic_load(&t->active),
                                     .hashed = e->hashed,
-                                    .hash = e->hash};
+                                    .hash = e->hash,
+                                    .share = e->now.rank,
+                                    .shares = e->now.ranks,
+                                    .made = e->now.made,
+                                    .past_share = e->past.rank,
+                                    .past_shares = e->past.ranks};
     tutti_status st = tt_train_exchange(t, &mine, sizeof mine, all, err);
     if (st)
         free(all);
@@ -183,10 +193,10 @@ static tutti_status share_results(struct tt_trainer *t, struct muster *m, uint32
         uint32_t giver = find_giver(t, m, k, &lacks);
         *ret_missing += giver == t->ranks;
         if (giver < t->ranks && lacks)
-            st = gate
-                     ? hand(t, giver, t->gate_data, (1 + (size_t)t->ntensors) * sizeof(double), err)
-                     : hand(t, giver, t->means + t->buckets[k].at,
-                            t->buckets[k].elems * t->buckets[k].elem_bytes, err);
+            st = gate ? tt_train_hand(t, giver, t->gate_data,
+                                      (1 + (size_t)t->ntensors) * sizeof(double), err)
+                      : tt_train_hand(t, giver, t->means + t->buckets[k].at,
+                                      t->buckets[k].elems * t->buckets[k].elem_bytes, err);
         if (st || !in)
             continue;
         if (gate && giver < t->ranks && !gate_done(t))
@@ -199,13 +209,58 @@ static tutti_status share_results(struct tt_trainer *t, struct muster *m, uint32
     return st;
 }
 
+static void all_set(struct tt_trainer *t, bool done)
+{
+    for (uint32_t k = 0; k < t->nlaunches; k++)
+        atomic_store(&t->launches[k].done, done);
+}
+
+/* Sharded: the gate decides. If any rank has passed it, every mean is with an owner or a guardian
+ * who lives, and the step counts; else no rank has updated anything, and all of it is repeated. */
+static tutti_status share_shards(struct tt_trainer *t, struct muster *m, uint32_t *ret_missing,
+                                 struct tutti_error *err)
+{
+    bool in = t->elastic.member && t->steps == m->open, lacks;
+    uint32_t gate = m->nhas - 1, giver = find_giver(t, m, gate, &lacks);
+    tutti_status st = TUTTI_OK;
+    *ret_missing = giver == t->ranks ? m->nhas : 0;
+    if (giver < t->ranks && lacks)
+        st = tt_train_hand(t, giver, t->gate_data, (1 + (size_t)t->ntensors) * sizeof(double), err);
+    if (st || (giver == t->ranks && !in))
+        return st;
+    if (giver == t->ranks) {
+        all_set(t, false);
+        return TUTTI_OK;
+    }
+    if (in && !gate_done(t)) {
+        tt_train_read_gate(t);
+        atomic_store(&t->launches[t->gate].done, true);
+    }
+    if (in)
+        tt_train_shares_update(t);
+    for (uint32_t k = 0; !st && k < gate; k++) {
+        giver = find_giver(t, m, k, &lacks);
+        if (lacks && giver < t->ranks)
+            st = tt_train_hand(t, giver, t->params + t->buckets[k].at,
+                               t->buckets[k].elems * t->buckets[k].elem_bytes, err);
+        else if (lacks)
+            st = tt_train_shares_params(t, m->all, k, err);
+        if (!st && in)
+            bucket_set(t, k, true);
+    }
+    if (!st && in)
+        all_set(t, true);
+    return st;
+}
+
 /* The step is complete, or the launches whose results nobody has start again, behind the check. */
 static tutti_status resume(struct tt_trainer *t, struct muster *m, struct tutti_error *err)
 {
     uint32_t missing = 0;
     tutti_status st = tell_results(t, m, err);
     if (!st)
-        st = share_results(t, m, &missing, err);
+        st = tt_train_sharded(t) ? share_shards(t, m, &missing, err)
+                                 : share_results(t, m, &missing, err);
     if (st)
         return st;
     t->elastic.bound = m->open - (missing > 0);
@@ -234,7 +289,7 @@ tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_standin
     }
     if (!newcomers)
         return TUTTI_OK;
-    tutti_status st = hand(t, root, &p, sizeof p, err);
+    tutti_status st = tt_train_hand(t, root, &p, sizeof p, err);
     if (!st && p.ntensors != t->ntensors)
         st = tt_fail(err, TUTTI_ERR_DIFFERS, "rank %u has planned for %u tensors, not %u", root,
                      p.ntensors, t->ntensors);
@@ -250,9 +305,9 @@ tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_standin
         memcpy(p.launches, t->policy->launches, p.nlaunches * sizeof *p.launches);
     }
     if (!st)
-        st = hand(t, root, p.buckets, p.nbuckets * sizeof *p.buckets, err);
+        st = tt_train_hand(t, root, p.buckets, p.nbuckets * sizeof *p.buckets, err);
     if (!st)
-        st = hand(t, root, p.launches, p.nlaunches * sizeof *p.launches, err);
+        st = tt_train_hand(t, root, p.launches, p.nlaunches * sizeof *p.launches, err);
     if (st || t->elastic.member) {
         free(p.buckets);
         free(p.launches);
@@ -275,7 +330,7 @@ static tutti_status hand_numbers(struct tt_trainer *t, uint32_t root, struct not
                            .groups = t->ngroups,
                            .norm = t->norm,
                            .scale = t->next_scale};
-    tutti_status st = hand(t, root, n, sizeof *n, err);
+    tutti_status st = tt_train_hand(t, root, n, sizeof *n, err);
     struct tt_train_group *groups = st ? NULL : tt_zalloc(n->groups, sizeof *groups);
     uint64_t *updates = st ? NULL : tt_zalloc(t->ntensors, sizeof *updates);
     if (!st && (!groups || !updates))
@@ -286,9 +341,9 @@ static tutti_status hand_numbers(struct tt_trainer *t, uint32_t root, struct not
     for (uint32_t i = 0; !st && i < t->ntensors; i++)
         updates[i] = t->tensors[i].updates - (t->steps > t->elastic.bound);
     if (!st)
-        st = hand(t, root, groups, n->groups * sizeof *groups, err);
+        st = tt_train_hand(t, root, groups, n->groups * sizeof *groups, err);
     if (!st)
-        st = hand(t, root, updates, t->ntensors * sizeof *updates, err);
+        st = tt_train_hand(t, root, updates, t->ntensors * sizeof *updates, err);
     for (uint32_t i = 0; !st && came && i < t->ntensors; i++)
         t->tensors[i].updates = updates[i];
     for (size_t g = 0; !st && came && g < n->groups && g < t->ngroups; g++)
@@ -302,7 +357,7 @@ static tutti_status hand_callers(struct tt_trainer *t, uint32_t root, struct tut
 {
     const struct tt_train_options *o = &t->options;
     uint64_t bytes = t->rank == root && o->save ? o->save(o->ctx, NULL, 0) : 0;
-    tutti_status st = hand(t, root, &bytes, sizeof bytes, err);
+    tutti_status st = tt_train_hand(t, root, &bytes, sizeof bytes, err);
     if (st || !bytes)
         return st;
     char *data = tt_zalloc(bytes, 1);
@@ -310,7 +365,7 @@ static tutti_status hand_callers(struct tt_trainer *t, uint32_t root, struct tut
         return tt_fail_memory(err, "the caller's bytes");
     if (t->rank == root)
         o->save(o->ctx, data, bytes);
-    st = hand(t, root, data, bytes, err);
+    st = tt_train_hand(t, root, data, bytes, err);
     if (!st && !t->elastic.member && o->load)
         o->load(o->ctx, data, bytes);
     free(data);
@@ -324,7 +379,7 @@ static tutti_status hand_array(struct tt_trainer *t, struct muster *m, char *dat
     tutti_status st = TUTTI_OK;
     for (size_t at = 0, n; !st && at < bytes; at += n) {
         n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        st = hand(t, m->members[m->turns++ % m->nmembers], data + at, n, err);
+        st = tt_train_hand(t, m->members[m->turns++ % m->nmembers], data + at, n, err);
     }
     return st;
 }
@@ -336,7 +391,9 @@ static tutti_status hand_arrays(struct tt_trainer *t, struct muster *m, struct t
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {
         struct tt_tensor *x = &t->tensors[i];
         st = hand_array(t, m, x->param, x->v.count * tt_train_param_each(x), err);
-        for (uint32_t s = 0; !st && s < TT_STATES; s++)
+        if (x->v.param && x->param != x->v.param && !t->elastic.member && !st)
+            memcpy(x->v.param, x->param, tt_train_bytes(x));
+        for (uint32_t s = 0; !st && s < TT_STATES && !tt_train_sharded(t); s++)
             if (t->state[s] && (s != TT_STATE_MASTER || (tt_train_half(x->v.dtype) && !x->v.wide)))
                 st = hand_array(t, m, t->state[s] + x->state_at,
                                 x->v.count * tt_train_state_each(x->v.dtype), err);
@@ -386,6 +443,8 @@ tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_standing *a
     }
     if (!st && m.nmembers < t->ranks)
         st = introduce(t, &m, err);
+    if (!st && tt_train_sharded(t))
+        st = tt_train_shares_move(t, all, err);
     free(m.members);
     free(m.has);
     return st;

@@ -11,8 +11,8 @@
  * Block r of a bucket is rank r's in reduce-scatter and all-gather: the rank updates it when
  * updates are sharded, and sums its squares for the norm. Blocks are equal, in whole cache lines;
  * the last ones may be shorter or empty. Parameters lie as gradients do. The optimizer's state
- * lies likewise (in elements of its own size); when it is sharded it holds only the own blocks of
- * all buckets, one after the other. */
+ * lies likewise (in elements of its own size); when it is sharded it holds only what the rank holds
+ * of all buckets (shares.c), one after the other. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +24,6 @@ enum { LINE = 64 };
 static size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
-}
-
-/* Rounded up to whole cache lines; the last ranks get what is left, perhaps nothing. */
-static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
-{
-    size_t block = round_up((b->elems + t->ranks - 1) / t->ranks, LINE / b->elem_bytes),
-           left = b->elems;
-    assert(LINE % b->elem_bytes == 0);
-    b->mine = 0;
-    for (uint32_t r = 0; r < t->ranks; r++) {
-        b->counts[r] = left < block ? left : block;
-        b->mine += r < t->rank ? b->counts[r] : 0;
-        left -= b->counts[r];
-    }
-    assert(left == 0); /* the blocks cover the bucket */
 }
 
 /* Places the buckets, and the tensors that begin in them. */
@@ -70,9 +55,9 @@ static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
             }
             x->last_bucket = k;
         }
-        cut_blocks(t, b);
-        b->shard = shard;
-        shard += round_up(b->counts[t->rank] * state_each, LINE);
+        for (uint32_t r = 0; r < t->ranks; r++)
+            b->counts[r] = tt_train_block(b, r, t->ranks).count;
+        b->held = tt_train_hold(t, b, t->rank, t->ranks, &shard);
         at = b->at + p->bytes;
         if (at > PTRDIFF_MAX / 4)
             return tt_fail(err, TUTTI_ERR_LIMIT, "gradients of more than %td bytes",
@@ -146,8 +131,7 @@ static bool take_bound(struct tt_trainer *t)
         memcpy(t->means, t->elastic.spare, t->bytes);
     free(t->elastic.spare);
     t->elastic.spare = NULL;
-    return t->means && (!tt_train_sharded(t) || t->params ||
-                        (t->params = layout_take(t, t->bytes, &t->params_shared)));
+    return t->means;
 }
 
 static bool take_own(struct tt_trainer *t)
@@ -155,7 +139,7 @@ static bool take_own(struct tt_trainer *t)
     bool ok, lasting = t->options.elastic;
     t->grads = layout_any(t, lasting, &t->grads_shared);
     ok = t->grads;
-    if (ok && wants_params(t) && !(lasting && tt_train_sharded(t)))
+    if (ok && wants_params(t))
         ok = (t->params = layout_any(t, lasting, &t->params_shared)) != NULL;
     for (uint32_t s = 0; ok && s < tt_train_optim_states(t->options.optimizer); s++)
         ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) ==
@@ -170,7 +154,8 @@ static bool take_own(struct tt_trainer *t)
     return ok;
 }
 
-/* Sets every tensor's authoritative copies and fills the parameters that are not the caller's. */
+/* Sets every tensor's authoritative copies, and fills the parameters that are not the caller's,
+ * once: a step that was interrupted may have changed them. */
 static void point(struct tt_trainer *t)
 {
     for (uint32_t i = 0; i < t->ntensors; i++) {
@@ -179,7 +164,7 @@ static void point(struct tt_trainer *t)
         x->mean = t->means + x->at;
         x->param =
             t->params && (tt_train_sharded(t) || !x->v.param) ? t->params + x->at : x->v.param;
-        if (x->v.param && x->param != x->v.param)
+        if (x->v.param && x->param != x->v.param && !t->elastic.member)
             memcpy(x->param, x->v.param, x->v.count * tt_sched_dtype_bytes(x->v.dtype));
     }
 }
@@ -217,6 +202,8 @@ tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err)
         st = tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
     if (!st)
         point(t);
+    if (!st && !t->elastic.member)
+        t->elastic.now = (struct tt_shares){.rank = t->rank, .ranks = t->ranks};
     return st;
 }
 
@@ -232,10 +219,6 @@ bool tt_train_layout_unbind(struct tt_trainer *t)
         give_back(t, t->means, t->means_shared);
         t->means = NULL;
     }
-    if (tt_train_sharded(t)) {
-        give_back(t, t->params, t->params_shared);
-        t->params = NULL;
-    }
     return ok;
 }
 
@@ -250,6 +233,8 @@ void tt_train_layout_free(struct tt_trainer *t)
         free(t->state[s]);
         t->state[s] = NULL;
     }
+    tt_train_shares_forget(&t->elastic.past);
+    t->elastic.now = (struct tt_shares){0};
     for (uint32_t i = 0; i < t->ntensors; i++) {
         free(t->tensors[i].lost);
         t->tensors[i].lost = NULL;

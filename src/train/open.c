@@ -33,10 +33,16 @@ static tutti_status check_options(const struct tt_train_options *o, struct tutti
     if (o->elastic && o->optimizer == TT_OPT_NONE)
         return tt_fail(err, TUTTI_ERR_ARG,
                        "an elastic trainer repeats and takes back updates: it needs an optimizer");
-    if (o->elastic && o->policy.kind == TT_POLICY_DEAR_SHARDED)
+    if (o->elastic && o->policy.kind == TT_POLICY_DEAR_SHARDED && !o->redundancy)
         return tt_fail(err, TUTTI_ERR_ARG,
-                       "policy dear-sharded cannot be elastic: with a rank that dies its share of "
-                       "the optimizer's state is lost; policy dear keeps all of it on every rank");
+                       "policy dear-sharded cannot be elastic without redundancy: with a rank that "
+                       "dies its share of the optimizer's state is lost; redundancy 1 keeps a copy "
+                       "on another rank, policy dear keeps all of it on every rank");
+    if (o->redundancy > 1 ||
+        (o->redundancy && (!o->elastic || o->policy.kind != TT_POLICY_DEAR_SHARDED)))
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "redundancy %u: 1 is for elastic trainers with policy dear-sharded, else 0",
+                       o->redundancy);
     if (o->window > TT_TRAIN_WINDOW_MAX)
         return tt_fail(err, TUTTI_ERR_RANGE, "a window of %u: at most %d", o->window,
                        (int)TT_TRAIN_WINDOW_MAX);
@@ -293,10 +299,12 @@ static tutti_status start_anew(struct tt_trainer *t, struct tutti_error *err)
 }
 
 /* Some ranks are members of a job that goes on: the others get from them what they need. */
-static tutti_status start_among(struct tt_trainer *t, const struct tt_standing *all,
+static tutti_status start_among(struct tt_trainer *t, struct tt_standing *all,
                                 struct tutti_error *err)
 {
-    tutti_status st = tt_train_share_policy(t, all, err);
+    tutti_status st = tt_train_sharded(t) ? tt_train_shares_take(t, all, err) : TUTTI_OK;
+    if (!st)
+        st = tt_train_share_policy(t, all, err);
     if (!st)
         st = tt_train_layout(t, err);
     return st ? st : tt_train_catch_up(t, all, err);
@@ -383,6 +391,16 @@ void tt_train_get_info(const struct tt_trainer *t, struct tt_train_info *ret)
         ret->bytes += t->policy->buckets[b].bytes;
 }
 
+uint64_t tt_train_launch_bytes(const struct tt_trainer *t, const struct tt_launch *x)
+{
+    const struct tt_bucket *b = &t->buckets[x->l.bucket];
+    if (x->check)
+        return sizeof t->elastic.card * t->ranks;
+    if (x->gate)
+        return ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data;
+    return (x->copy ? b->held.own.count : b->elems) * b->elem_bytes;
+}
+
 bool tt_train_start_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret)
 {
     if (k >= t->nlaunches)
@@ -396,10 +414,7 @@ bool tt_train_start_launch(const struct tt_trainer *t, uint32_t k, struct tt_tra
                                     .first = own ? "" : t->tensors[b->first].v.name,
                                     .last = own ? "" : t->tensors[b->last].v.name,
                                     .algo = tt_comm_request_algo(x->request),
-                                    .bytes = x->check  ? sizeof t->elastic.card * t->ranks
-                                             : x->gate ? ((uint64_t)t->ntensors + 1) *
-                                                             sizeof *t->gate_data
-                                                       : b->bytes,
+                                    .bytes = tt_train_launch_bytes(t, x),
                                     .start_ns = atomic_load(&x->start_ns),
                                     .end_ns = atomic_load(&x->end_ns)};
     return true;

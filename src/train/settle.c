@@ -44,9 +44,12 @@ static void settle_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *
     size_t at = s.first * b->elem_bytes;
     if (t->options.optimizer == TT_OPT_NONE)
         return;
-    if (!tt_train_sharded(t))
+    if (!tt_train_sharded(t)) {
         tt_train_update_in(t, i, b);
-    else if (x->v.param)
+        return;
+    }
+    tt_train_note(t, i, s.first, s.count);
+    if (x->v.param)
         memcpy((char *)x->v.param + at, (char *)x->param + at, s.count * b->elem_bytes);
 }
 

@@ -43,11 +43,22 @@ static struct piece piece_of(const struct tt_tensor *x, const struct tt_bucket *
         .from = (from - x->at) / each, .n = (to - from) / each, .skip = (from - low) / each};
 }
 
-/* Where the state of this rank's own piece begins. */
-static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b,
-                  const struct piece *p)
+/* The two pieces of a tensor that this rank holds of a bucket, and where their state begins. */
+struct two {
+    struct piece p[2];
+    char *at[2];
+};
+
+static struct two pieces_held(struct tt_trainer *t, uint32_t slot, const struct tt_tensor *x,
+                              const struct tt_bucket *b)
 {
-    return t->state[slot] + b->shard + p->skip * tt_train_state_each(b->dtype);
+    struct two two = {.p = {piece_of(x, b, t->rank)}};
+    size_t each = tt_train_state_each(b->dtype);
+    if (b->held.ward.count)
+        two.p[1] = piece_of(x, b, (t->rank + t->ranks - 1) % t->ranks);
+    two.at[0] = t->state[slot] + b->held.own_at + two.p[0].skip * each;
+    two.at[1] = t->state[slot] + b->held.ward_at + two.p[1].skip * each;
+    return two;
 }
 
 /* ---- the copy in f32 ---- */
@@ -75,10 +86,11 @@ static void widen(struct tt_trainer *t, uint32_t i)
         return;
     }
     for (uint32_t k = x->first_bucket; k <= x->last_bucket; k++) {
-        struct piece p = piece_of(x, &t->buckets[k], t->rank);
-        if (p.n)
-            tt_train_widen(x->v.dtype, (const uint16_t *)x->param + p.from,
-                           (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p), p.n);
+        struct two two = pieces_held(t, TT_STATE_MASTER, x, &t->buckets[k]);
+        for (int j = 0; j < 2; j++)
+            if (two.p[j].n)
+                tt_train_widen(x->v.dtype, (const uint16_t *)x->param + two.p[j].from,
+                               (float *)(void *)two.at[j], two.p[j].n);
     }
 }
 
@@ -170,8 +182,7 @@ static tutti_status read_shards(struct tt_trainer *t, uint32_t i, uint32_t slot,
     tutti_status st = TUTTI_OK;
     for (uint32_t k = x->first_bucket; !st && k <= x->last_bucket; k++) {
         const struct tt_bucket *b = &t->buckets[k];
-        struct piece p = piece_of(x, b, t->rank);
-        st = state_gather(t, i, b, mine(t, slot, b, &p), out);
+        st = state_gather(t, i, b, pieces_held(t, slot, x, b).at[0], out);
     }
     return st;
 }
@@ -226,10 +237,11 @@ tutti_status tt_train_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, co
     if (!tt_train_sharded(t))
         memcpy(t->state[slot] + x->state_at, data, tt_train_state_bytes(t, i));
     for (uint32_t b = x->first_bucket; tt_train_sharded(t) && b <= x->last_bucket; b++) {
-        struct piece p = piece_of(x, &t->buckets[b], t->rank);
-        if (p.n)
-            memcpy(mine(t, slot, &t->buckets[b], &p), (const char *)data + p.from * state_each(x),
-                   p.n * state_each(x));
+        struct two two = pieces_held(t, slot, x, &t->buckets[b]);
+        for (int j = 0; j < 2; j++)
+            if (two.p[j].n)
+                memcpy(two.at[j], (const char *)data + two.p[j].from * state_each(x),
+                       two.p[j].n * state_each(x));
     }
     if (slot == TT_STATE_MASTER)
         state_narrow(t, i, data);

@@ -82,7 +82,7 @@ static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
         return false;
     if (x->l.needs_launch == TT_NO_LAUNCH)
         return true;
-    bool update = tt_train_sharded(t) && t->gate != TT_NO_LAUNCH;
+    bool update = x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) && t->gate != TT_NO_LAUNCH;
     return atomic_load(&t->launches[x->l.needs_launch].done) &&
            (!update || atomic_load(&t->launches[t->gate].done));
 }
@@ -99,7 +99,7 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
         fill_check(t);
     else if (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) &&
              !t->buckets[x->l.bucket].updated)
-        tt_train_update_shard(t, &t->buckets[x->l.bucket]);
+        tt_train_update_held(t, &t->buckets[x->l.bucket], &t->buckets[x->l.bucket].held);
     atomic_store_explicit(&x->start_ns, tt_now_ns(), memory_order_relaxed);
     tutti_status st = tt_comm_request_start(x->request);
     if (st)
@@ -124,7 +124,7 @@ static tutti_status thread_finish(struct tt_trainer *t, uint32_t k)
     if (x->gate)
         tt_train_read_gate(t);
     else if (x->l.coll == TUTTI_REDUCE_SCATTER && tt_train_sharded(t) && t->gate == TT_NO_LAUNCH)
-        tt_train_update_shard(t, &t->buckets[x->l.bucket]);
+        tt_train_update_held(t, &t->buckets[x->l.bucket], &t->buckets[x->l.bucket].held);
     pthread_mutex_lock(&t->lock);
     t->moved_ns = tt_now_ns();
     atomic_store(&x->done, true);

@@ -141,12 +141,9 @@ static void trace_launch(struct tt_trainer *t, enum tt_record_kind kind, uint32_
                          uint64_t from_ns)
 {
     const struct tt_launch *x = &t->launches[k];
-    const uint64_t bytes = x->check  ? sizeof t->elastic.card * t->ranks
-                           : x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data
-                                     : t->policy->buckets[x->l.bucket].bytes;
     tt_comm_trace_note(t->comm, (struct tt_record_event){.start_ns = from_ns,
                                                          .end_ns = tt_now_ns(),
-                                                         .bytes = bytes,
+                                                         .bytes = tt_train_launch_bytes(t, x),
                                                          .seq = (uint32_t)t->steps,
                                                          .message = k,
                                                          .kind = (uint8_t)kind,

@@ -46,6 +46,8 @@ struct tt_train_options {
     bool allow_unused, keep_grads, no_broadcast;
     uint32_t window; /* collectives under way at the same time; 0: 2 */
     bool elastic;    /* a step is applied by all ranks or by none (rebind.c) */
+    /* elastic and sharded: copies of each share of the optimizer's state on other ranks; 1 */
+    uint32_t redundancy;
     /* the caller's own bytes for newcomers; either may be NULL */
     size_t (*save)(void *ctx, void *data, size_t capacity);
     void (*load)(void *ctx, const void *data, size_t bytes);

@@ -47,16 +47,25 @@ struct tt_tensor {
     _Atomic bool pending; /* the step's result is not settled yet */
 };
 
+/* What a rank keeps of a bucket, as elements of it, and where the optimizer's state of that lies
+ * when it is sharded (bytes). `ward`: with redundancy, the block of the rank before; else empty. */
+struct tt_stretch {
+    size_t first, count;
+};
+struct tt_held {
+    struct tt_stretch own, ward;
+    size_t own_at, ward_at;
+};
+
 struct tt_bucket {
     size_t at, elems; /* bytes into the flat buffers; elements */
     tutti_dtype dtype;
     uint32_t elem_bytes;
     size_t *counts; /* block of each rank */
-    /* own block: its first element; its bytes into the optimizer's state when that is sharded */
-    size_t mine, shard;
+    struct tt_held held;
     /* launches: the one that reduces the gradients; the one after which the bucket is complete */
     uint32_t reduce, last;
-    bool updated; /* its shard, this step */
+    bool updated; /* what is held of it, this step */
 };
 
 struct tt_launch {
@@ -65,6 +74,8 @@ struct tt_launch {
     bool gate;
     /* nor this: the fingerprints of all ranks' parameters before this step; the first launch */
     bool check;
+    /* nor this: the next rank gets the mean of the own block, for its copy */
+    bool copy;
     struct tt_request *request;
     uint32_t needs; /* tensors */
     _Atomic uint32_t missing;
@@ -72,7 +83,14 @@ struct tt_launch {
     _Atomic uint64_t start_ns, end_ns;
 };
 
-/* Elastic trainers (rebind.c, catchup.c, fingerprint.c). */
+/* Shares of the optimizer's state among `ranks` ranks. */
+struct tt_shares {
+    uint32_t rank, ranks; /* 0 ranks: there are none */
+    uint64_t made;
+    char *state[TT_STATES]; /* of `past`; those of `now` are the trainer's */
+};
+
+/* Elastic trainers (rebind.c, catchup.c, fingerprint.c, shares.c). */
 struct tt_elastic {
     /* of parameters: after the first `hashed` steps; of this step so far */
     uint64_t hash, hashed, step_hash;
@@ -81,6 +99,9 @@ struct tt_elastic {
     uint64_t bound;   /* steps that were done when the trainer was bound; equal on all ranks */
     char *spare;      /* `means`, while there is no communicator; else NULL */
     bool member;      /* has parameters that count: was bound before */
+    /* sharded (shares.c): as which rank of how many the state is held, and in the how manyeth way;
+     * what it was before, until all ranks have the new one */
+    struct tt_shares now, past;
 };
 
 struct tt_trainer {
@@ -171,8 +192,8 @@ void tt_train_launches_unbind(struct tt_trainer *t);
 void tt_train_launches_free(struct tt_trainer *t);
 
 /* update.c */
-/* updates this rank's block of a bucket; called by the trainer's thread */
-void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);
+/* updates what this rank holds of a bucket; called by the trainer's thread */
+void tt_train_update_held(struct tt_trainer *t, struct tt_bucket *b, const struct tt_held *h);
 /* updates the part of tensor i that lies in b */
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b);
 /* sum of the squared gradients of the own blocks */
@@ -224,10 +245,7 @@ void tt_train_ring(struct tt_trainer *t);
 tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch);
 
 /* settle.c */
-struct tt_stretch { /* consecutive elements of a tensor */
-    size_t first, count;
-};
-/* the part of x that lies in b */
+/* the part of x that lies in b, as elements of x */
 struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b);
 size_t tt_train_bytes(const struct tt_tensor *x);
 size_t tt_train_param_each(const struct tt_tensor *x); /* bytes per element of the parameter */
@@ -251,6 +269,8 @@ struct tt_standing { /* what a rank says when it is bound */
     uint64_t steps, done,
         between; /* begun; the last one's launches have ended; step() was called */
     uint64_t hashed, hash;
+    uint64_t share, shares, made; /* sharded: of `now`; and of `past` */
+    uint64_t past_share, past_shares;
 };
 /* Gathers the standings of all ranks; the caller frees them. */
 tutti_status tt_train_stand(struct tt_trainer *t, struct tt_standing **ret,
@@ -262,6 +282,29 @@ tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_standin
 tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_standing *all,
                                struct tutti_error *err);
 
+/* Broadcasts bytes; collective. A rank that gives NULL only takes part. */
+tutti_status tt_train_hand(struct tt_trainer *t, uint32_t root, void *data, size_t bytes,
+                           struct tutti_error *err);
+
+/* shares.c */
+/* Block r of a bucket that `ranks` ranks share. */
+struct tt_stretch tt_train_block(const struct tt_bucket *b, uint32_t r, uint32_t ranks);
+/* What rank r of `ranks` holds of a bucket; *at, the bytes of state before it, grows by its own. */
+struct tt_held tt_train_hold(const struct tt_trainer *t, const struct tt_bucket *b, uint32_t r,
+                             uint32_t ranks, size_t *at);
+/* Sharded: the members take the shares of which none has lost track. */
+tutti_status tt_train_shares_take(struct tt_trainer *t, struct tt_standing *all,
+                                  struct tutti_error *err);
+/* The gate has decided that the step counts: everything held is updated; all ranks get the
+ * parameters of bucket k from those who have updated them. */
+void tt_train_shares_update(struct tt_trainer *t);
+tutti_status tt_train_shares_params(struct tt_trainer *t, const struct tt_standing *all, uint32_t k,
+                                    struct tutti_error *err);
+/* Shares as the present ranks need them. */
+tutti_status tt_train_shares_move(struct tt_trainer *t, const struct tt_standing *all,
+                                  struct tutti_error *err);
+void tt_train_shares_forget(struct tt_shares *s);
+
 /* open.c: what freeze and rebind have in common: everything that is collective, and the thread */
 tutti_status tt_train_bind(struct tt_trainer *t, struct tutti_error *err);
 tutti_status tt_train_join(struct tt_trainer *t, struct tt_comm *c, struct tutti_error *err);
@@ -270,6 +313,9 @@ tutti_status tt_train_join(struct tt_trainer *t, struct tt_comm *c, struct tutti
 tutti_status tt_train_begin(struct tt_trainer *t); /* a new step; does nothing within one */
 /* tensor i is complete: its launches miss one tensor less */
 void tt_train_count(struct tt_trainer *t, uint32_t i);
+
+/* open.c: what a launch communicates */
+uint64_t tt_train_launch_bytes(const struct tt_trainer *t, const struct tt_launch *x);
 
 /* trace.c: TUTTI_TRACE; all do nothing without one. */
 void tt_train_trace_freeze(struct tt_trainer *t);

@@ -83,12 +83,12 @@ static uint32_t update_find(const struct tt_trainer *t, uint32_t i, size_t at)
     return i;
 }
 
-void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
+/* `state`: bytes into the state of the block's first element. */
+static void update_block(struct tt_trainer *t, const struct tt_bucket *b, struct tt_stretch block,
+                         size_t state)
 {
-    size_t each = b->elem_bytes, at = b->at + b->mine * each, end = at + b->counts[t->rank] * each,
-           state = b->shard;
+    size_t each = b->elem_bytes, at = b->at + block.first * each, end = at + block.count * each;
     uint32_t i = t->policy->buckets[b - t->buckets].first;
-    b->updated = true;
     /* Invariant: bytes before `at` are updated; `state` is where the state of `at` lies. */
     while (at < end) {
         i = update_find(t, i, at);
@@ -101,6 +101,14 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
         state += n * tt_train_state_each(b->dtype);
         tt_comm_pump(t->comm);
     }
+}
+
+/* The ward's parameters become what its own rank makes of them, bit by bit, and will send. */
+void tt_train_update_held(struct tt_trainer *t, struct tt_bucket *b, const struct tt_held *h)
+{
+    update_block(t, b, h->own, h->own_at);
+    update_block(t, b, h->ward, h->ward_at);
+    b->updated = true;
 }
 
 /* Sums in f64: the norm of many small gradients must not lose them to rounding. */
@@ -138,7 +146,8 @@ double tt_train_squares(struct tt_trainer *t)
     double sum = 0;
     for (uint32_t k = 0; k < t->policy->nbuckets; k++) {
         const struct tt_bucket *b = &t->buckets[k];
-        sum += squares(b->dtype, t->means + b->at + b->mine * b->elem_bytes, b->counts[t->rank]);
+        sum += squares(b->dtype, t->means + b->at + b->held.own.first * b->elem_bytes,
+                       b->held.own.count);
     }
     return sum;
 }

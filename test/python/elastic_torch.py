@@ -24,7 +24,7 @@ def main():
         return tutti.torch.DistributedOptimizer(inner, model, process_group=process_group, elastic=True, **more)
 
     refused(ValueError, "builtin", lambda: make(builtin=False))
-    refused(tutti.Error, "its share of the optimizer's state is lost", lambda: make(policy="dear-sharded"))
+    refused(tutti.Error, "its share of the optimizer's state is lost", lambda: make(policy="dear-sharded", redundancy=0))
     plain = tutti.torch.ProcessGroupTutti(None, 0, 1, None)
     refused(TypeError, "ElasticGroup()", lambda: make(process_group=plain))
 

@@ -6,6 +6,8 @@
     alone     two ranks, rank 0 is killed, a newcomer joins the one that is left
     both      a newcomer comes while a member is killed
     leaves    newcomers that are killed or stopped while they wait or come in
+    apart     dear-sharded: two ranks that are not neighbours are killed at once; all state is left
+    lost      dear-sharded: two neighbours are killed at once; the survivors say what is lost
     soak      --changes N --seed S: all of it at random moments, rank 0 and two at once too
 
 Each process repeats the whole history alone and compares every bit. Nobody may hang: every process
@@ -218,6 +220,36 @@ def case_leaves(worker):
     return job.finish(60) + ([] if last.said("END") else ["the newcomer is not there at the end"])
 
 
+def kill_together(worker, ranks, gone):
+    """The others learn of it when all of them are dead."""
+    job = Job(worker, ranks, 100000, 500, "10s")
+    job.wait_doors(ranks)
+    for r, rank in enumerate(job.ranks):
+        if r not in gone:
+            rank.process.send_signal(signal.SIGSTOP)
+    for r in gone:
+        job.ranks[r].send(signal.SIGKILL, "killed")
+        job.ranks[r].process.wait()
+    for r, rank in enumerate(job.ranks):
+        if r not in gone:
+            rank.process.send_signal(signal.SIGCONT)
+    return job
+
+
+def case_apart(worker):
+    job = kill_together(worker, 5, (1, 3))
+    wait_for(lambda: job.change() or not job.running(), "the change")
+    return job.finish(60)
+
+
+def case_lost(worker):
+    job = kill_together(worker, 4, (1, 2))
+    wait_for(lambda: not job.running(), "the end")
+    job.finish(60)
+    words = "ranks 1 and 2 of 4 left at the same time"
+    return [] if all(words in (job.ranks[r].said("BAD") or "") for r in (0, 3)) else ["not told what is lost"]
+
+
 def soak(worker, args):
     """Until there were enough changes; then the job is left to finish."""
     pick = random.Random(args.seed)
@@ -229,8 +261,13 @@ def soak(worker, args):
         before = job.change()
         what = pick.choices(["kill", "zero", "two", "join", "joins", "stop", "both"], [4, 2, 2, 5, 2, 1, 2])[0]
         waiting = [r for r in job.ranks if r.alive() and not r.is_member()]
+        if args.apart:
+            what = {"two": "kill", "both": "kill"}.get(what, what)
+            if waiting and job.running():
+                time.sleep(0.01)
+                continue
         if len(members) + len(waiting) >= args.most:
-            what = pick.choice(["kill", "zero", "two"])
+            what = pick.choice(["kill", "zero", "kill" if args.apart else "two"])
         if len(members) <= args.least + 1:
             what = pick.choice(["join", "joins"])
         if what in ("join", "joins", "both"):
@@ -255,7 +292,7 @@ def soak(worker, args):
                 print(f"-- {r.name} ({r.fate}, {r.process.poll()}):", *r.lines[-6:], sep="\n")
                 r.process.kill()
             return ["no change"]
-        if kills and kills[-1][1] == before and what != "stop":
+        if kills and kills[-1][1] == before and what != "stop" and job.change() > before:
             done = min(r.changes[c][1] for r in job.ranks for c in r.changes if c > before)
             gaps.append((done - kills[-1][0]) / 1e6)
         time.sleep(pick.random() * args.rest)
@@ -293,6 +330,7 @@ def main():
     parser.add_argument("--rest", type=float, default=0.1)
     parser.add_argument("--timeout", default="4s")
     parser.add_argument("--patience", type=float, default=60)
+    parser.add_argument("--apart", action="store_true", help="one failure at a time, when no newcomer waits")
     args = parser.parse_args()
     bad = soak(args.worker, args) if args.case == "soak" else globals()["case_" + args.case](args.worker)
     for text in bad:

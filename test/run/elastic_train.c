@@ -171,20 +171,30 @@ static struct tutti_group group_of(unsigned g)
 }
 
 /* Tensors that tell who took part, and the one that stops, have a group of their own. */
-static tutti_status make_trainer(struct tutti_comm *c, bool elastic, float **into, struct tutti_trainer **ret,
-                                 struct tutti_error *err)
+static tutti_status make_trainer(struct tutti_comm *c, bool elastic, float **into, struct tutti_trainer **ret, struct tutti_error *err)
 {
     const char *policy = getenv("ELASTIC_POLICY");
-    struct tutti_trainer_options o = {.size = sizeof o, .policy = policy ? policy : "dear", .elastic = elastic,
+    struct tutti_trainer_options o = {.size = sizeof o,
+                                      .policy = policy ? policy : "dear",
+                                      .elastic = elastic,
                                       .optimizer = adam() ? TUTTI_OPTIMIZER_ADAM : TUTTI_OPTIMIZER_SGD,
-                                      .fusion = "none", .clip_norm = clip, .allow_unused = clip > 0,
-                                      .save = save_past, .load = load_past};
+                                      .fusion = "none",
+                                      .clip_norm = clip,
+                                      .allow_unused = clip > 0,
+                                      .save = save_past,
+                                      .load = load_past};
     o.policy = elastic ? o.policy : "sync";
+    o.redundancy = !strcmp(o.policy, "dear-sharded");
     tutti_status st = tutti_trainer_open(c, &o, ret, err);
     for (unsigned x = 0; !st && x < TENSORS; x++) {
         char name[8] = {'t', (char)('a' + x)};
-        struct tutti_tensor v = {.size = sizeof v, .name = name, .count = counts[x], .dtype = TUTTI_F32,
-                                 .layer = x / 2 + 1, .group = tells(x) || x == STOP, .param = into[x]};
+        struct tutti_tensor v = {.size = sizeof v,
+                                 .name = name,
+                                 .count = counts[x],
+                                 .dtype = TUTTI_F32,
+                                 .layer = x / 2 + 1,
+                                 .group = tells(x) || x == STOP,
+                                 .param = into[x]};
         st = tutti_trainer_add(*ret, &v, NULL, err);
     }
     for (unsigned g = 0; !st && g < 2; g++) {
@@ -251,8 +261,7 @@ static void replay(void)
     float *again[TENSORS];
     for (unsigned x = 0; x < TENSORS; x++)
         again[x] = calloc(counts[x], sizeof(float));
-    if (tutti_comm_open(&o, &self, &err) || make_trainer(self, false, again, &alone, &err) ||
-        tutti_trainer_freeze(alone, &err))
+    if (tutti_comm_open(&o, &self, &err) || make_trainer(self, false, again, &alone, &err) || tutti_trainer_freeze(alone, &err))
         out("BAD", 0, err.text);
     uint32_t at[LAYERS] = {0};
     for (uint64_t s = 0; s < past.recorded - (clip > 0); s++)
@@ -410,8 +419,8 @@ int main(int argc, char **argv)
     }
     replay();
     printf("MIXED %" PRIu64 " of %" PRIu64 " steps\n", mixed, seen_steps);
-    printf("END %" PRIu64 " %016" PRIx64 " %u %u\n", past.recorded, tutti_trainer_fingerprint(trainer),
-           tutti_comm_size(comm), tutti_comm_changes(comm));
+    printf("END %" PRIu64 " %016" PRIx64 " %u %u\n", past.recorded, tutti_trainer_fingerprint(trainer), tutti_comm_size(comm),
+           tutti_comm_changes(comm));
     fflush(stdout);
     tutti_trainer_close(trainer);
     tutti_comm_close(comm);

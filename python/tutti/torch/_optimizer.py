@@ -129,6 +129,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             more.setdefault("algo", "direct")
         if self._elastic is not None:
             more.update(self._elastic.options)
+            more.setdefault("redundancy", int(describe_policy(self.policy)[1]))
             return self._elastic.open(lambda: Trainer(self.group._comm, self.policy, allow_unused=unused, keep_grads=True, **more))
         return Trainer(self.group._comm, self.policy, allow_unused=unused, keep_grads=True, no_broadcast=True, **more)
 
