@@ -161,6 +161,17 @@ static bool passing(tutti_status st)
     return st == TUTTI_ERR_PEER || st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_CONNECT;
 }
 
+/* The last attempt ended for a reason of its own, which is said behind ours. */
+static tutti_status fail_late(const struct tt_boot_config *own, struct tutti_error *err)
+{
+    char span[32], last[sizeof err->text];
+
+    snprintf(last, sizeof last, "%s", err->text);
+    return tt_fail(err, TUTTI_ERR_TIMEOUT,
+                   "no member has admitted us within %s (TUTTI_TIMEOUT); the last attempt: %s",
+                   tt_boot_net_span(own->timeout_ns, span, sizeof span), last);
+}
+
 static tutti_status attempt_all(struct entry *e, struct tt_boot **ret, uint32_t *ret_change,
                                 struct tutti_error *err)
 {
@@ -173,9 +184,10 @@ static tutti_status attempt_all(struct entry *e, struct tt_boot **ret, uint32_t 
             return tt_fail(err, TUTTI_ERR_ARG, "\"%.60s\" is not a list of addresses host:port",
                            e->c->join);
         st = attempt(e, ret, ret_change, err);
-        if (!st || !passing(st) || tt_now_ns() >= e->deadline_ns ||
-            e->gone >= 2 * count_addresses(e->c->join))
+        if (!st || !passing(st) || e->gone >= 2 * count_addresses(e->c->join))
             return st;
+        if (tt_now_ns() >= e->deadline_ns)
+            return st == TUTTI_ERR_TIMEOUT ? st : fail_late(own, err);
         tt_boot_net_poll(NULL, 0, tt_now_ns() + PAUSE_NS);
     }
 }

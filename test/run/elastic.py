@@ -30,6 +30,7 @@ class Rank:
     def __init__(self, job, name, env):
         self.job, self.name, self.lines, self.fate = job, name, [], "lives"
         self.changes = {}
+        self.began, self.ended = time.monotonic(), None
         self.process = subprocess.Popen(job.command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, bufsize=1)
         self.thread = threading.Thread(target=self.read, daemon=True)
@@ -41,6 +42,7 @@ class Rank:
             found = re.match(r"CHANGE (\d+) (\d+) (\d+)", line)
             if found:
                 self.changes[int(found[1])] = (int(found[2]), int(found[3]))
+        self.ended = time.monotonic()
 
     def send(self, sig, fate):
         self.fate = fate
@@ -57,7 +59,10 @@ class Rank:
 
 
 class Job:
+    last = None
+
     def __init__(self, worker, ranks, steps, pause, timeout, count=1000):
+        Job.last = self
         self.dir = tempfile.mkdtemp()
         self.command = [worker, str(steps), str(count), str(pause)]
         self.key, self.notes = self.dir + "/key", self.dir + "/notes"
@@ -132,15 +137,20 @@ class Job:
         if len(hashes) != 1:
             bad.append(f"the parameters at the end: {hashes}")
         if bad:
-            for r in self.ranks:
-                print(f"-- {r.name} ({r.fate}, {r.process.returncode}):", *r.lines, sep="\n")
+            self.show()
         return bad
+
+    def show(self):
+        for r in self.ranks:
+            lived = (r.ended or time.monotonic()) - r.began
+            print(f"-- {r.name} ({r.fate}, {r.process.poll()}, lived {lived:.2f} s):", *r.lines[-20:], sep="\n")
 
 
 def wait_for(condition, what, limit=60):
     end = time.monotonic() + limit
     while not condition():
         if time.monotonic() > end:
+            Job.last.show()
             raise SystemExit(f"FAILED: no {what} within {limit} s")
         time.sleep(0.002)
 
@@ -215,7 +225,7 @@ def case_leaves(worker):
     time.sleep(0.02 * random.random())
     new.send(signal.SIGSTOP, "stopped new")
     time.sleep(0.5)
-    last = job.join("last")
+    last = job.join("last", TUTTI_TIMEOUT="30s")  # members wait up to 3 s for the stopped one, perhaps twice
     wait_for(lambda: last.changes, "the last newcomer")
     return job.finish(60) + ([] if last.said("END") else ["the newcomer is not there at the end"])
 
