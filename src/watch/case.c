@@ -16,7 +16,7 @@ void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
 }
 
 /* The release store pairs with the acquire load in tt_watch_verdict: the verdict is complete when
- * the flag is seen. */
+ * the flag is seen. Rank 0 tells the others first: its program may end as soon as it sees it. */
 void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
 {
     struct tt_note n = {.type = TT_NOTE_VERDICT, .u.verdict = *v};
@@ -25,10 +25,10 @@ void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
     assert(tt_watch_locked(w) && v->culprit < w->size && v->blame < TT_BLAMES);
     w->verdict = *v;
     w->judged_ns = tt_now_ns();
-    atomic_store_explicit(&w->judged, true, memory_order_release);
-    pthread_cond_broadcast(&w->changed);
     if (w->rank == 0 && w->running)
         tt_watch_tell(w, &n);
+    atomic_store_explicit(&w->judged, true, memory_order_release);
+    pthread_cond_broadcast(&w->changed);
 }
 
 bool tt_watch_has_case(const struct tt_watch *w)
