@@ -192,10 +192,10 @@ soak:
 	@tools/setup build test mpi programs
 	@tools/soak
 
-soak-elastic: build # CHANGES changes of members at random moments (300); of a trainer with POLICY
+soak-elastic: build # CHANGES changes of members at random moments (300); of a trainer with POLICY; LAB=4: on emulated hosts
 	@cmake -S . -B build-check >/dev/null && cmake --build build-check -j$$(nproc) --target elastic elastic_train
 	@ELASTIC_POLICY=$(POLICY) python3 test/run/elastic.py build-check/test/elastic$(if $(POLICY),_train) soak \
-	  --changes $(or $(CHANGES),300) --seed $(or $(SEED),1) $(if $(filter dear-sharded,$(POLICY)),--apart)
+	  --changes $(or $(CHANGES),300) --seed $(or $(SEED),1) $(if $(filter dear-sharded,$(POLICY)),--apart) $(if $(LAB),--lab $(LAB) --tool $(BUILD)/tutti)
 
 install: build
 	@tools/install $(BUILD) $(PREFIX)

@@ -8,7 +8,7 @@
     leaves    newcomers that are killed or stopped while they wait or come in
     apart     dear-sharded: two ranks that are not neighbours are killed at once; all state is left
     lost      dear-sharded: two neighbours are killed at once; the survivors say what is lost
-    soak      --changes N --seed S: all of it at random moments, rank 0 and two at once too
+    soak      --changes N --seed S: all of it at random moments, rank 0 and two at once too; --lab 4: on emulated hosts
 
 Each process repeats the whole history alone and compares every bit. Nobody may hang: every process
 must have ended within the limit."""
@@ -27,11 +27,11 @@ import time
 class Rank:
     """A process, its lines, and what was done to it."""
 
-    def __init__(self, job, name, env):
-        self.job, self.name, self.lines, self.fate = job, name, [], "lives"
+    def __init__(self, job, name, env, host=None):
+        self.job, self.name, self.lines, self.fate, self.host = job, name, [], "lives", host
         self.changes = {}
         self.began, self.ended = time.monotonic(), None
-        self.process = subprocess.Popen(job.command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen(job.lab.within(host) + job.command if job.lab else job.command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, bufsize=1)
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
@@ -58,11 +58,34 @@ class Rank:
         return self.alive() and (self.fate == "lives" or bool(self.changes))
 
 
+class Lab:
+    """Emulated hosts of `tutti lab`, which this process enters: each has a link that can be cut."""
+
+    def __init__(self, tool, hosts):
+        self.process = subprocess.Popen([tool, "lab", "--nodes", str(hosts), "--rate", "1gbit", "--", "sh", "-c", "echo up; cat"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if self.process.stdout.readline() != "up\n":
+            sys.exit("FAILED: no lab")
+        self.hosts, self.cut_off = hosts, set()
+
+    def within(self, host):
+        return ["ip", "netns", "exec", f"tutti-lab-{self.process.pid}-{host}"]
+
+    def link(self, host, state):
+        subprocess.run(self.within(host) + ["ip", "link", "set", "eth0", state], check=True)
+        (self.cut_off.add if state == "down" else self.cut_off.discard)(host)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
 class Job:
     last = None
 
-    def __init__(self, worker, ranks, steps, pause, timeout, count=1000):
+    def __init__(self, worker, ranks, steps, pause, timeout, count=1000, lab=None):
         Job.last = self
+        self.lab = lab
         self.dir = tempfile.mkdtemp()
         self.command = [worker, str(steps), str(count), str(pause)]
         self.key, self.notes = self.dir + "/key", self.dir + "/notes"
@@ -71,8 +94,8 @@ class Job:
         os.chmod(self.key, 0o600)
         open(self.notes, "w").close()
         self.timeout = timeout
-        self.rank0 = f"127.0.0.1:{20000 + os.getpid() % 12000}"
-        self.ranks = [self.start(f"r{r}", TUTTI_RANK=r, TUTTI_SIZE=ranks, TUTTI_LOCAL_RANK=r,
+        self.rank0 = f"{'10.77.0.1' if lab else '127.0.0.1'}:{20000 + os.getpid() % 12000}"
+        self.ranks = [self.start(f"r{r}", TUTTI_RANK=r, TUTTI_SIZE=ranks, TUTTI_LOCAL_RANK=r // lab.hosts if lab else r,
                                  TUTTI_RENDEZVOUS=self.rank0) for r in range(ranks)]
 
     def start(self, name, **more):
@@ -84,7 +107,17 @@ class Job:
         env.update({k: str(v) for k, v in more.items() if v is not None})
         for name_only in [k for k, v in more.items() if v is None]:
             env.pop(name_only)
-        return Rank(self, name, env)
+        return Rank(self, name, env, self.free_host())
+
+    def free_host(self):
+        """Of the hosts that are not cut off the one with the fewest processes."""
+        if not self.lab:
+            return None
+        load = {h: 0 for h in range(self.lab.hosts) if h not in self.lab.cut_off}
+        for r in getattr(self, "ranks", []):
+            if r.alive() and r.host in load:
+                load[r.host] += 1
+        return min(load, key=lambda h: (load[h], h)) if hasattr(self, "ranks") else self.started % self.lab.hosts
 
     def doors(self):
         with open(self.notes) as file:
@@ -263,13 +296,50 @@ def case_lost(worker):
 def soak(worker, args):
     """Until there were enough changes; then the job is left to finish."""
     pick = random.Random(args.seed)
-    job = Job(worker, args.ranks, args.steps, args.pause, args.timeout, args.count)
+    lab = Lab(args.tool, args.lab) if args.lab else None
+    job = Job(worker, args.ranks, args.steps, args.pause, args.timeout, args.count, lab)
+    try:
+        return soak_job(job, pick, args)
+    finally:
+        for r in job.ranks:
+            if r.process.poll() is None:
+                r.process.kill()
+                r.process.wait()
+        if lab:
+            lab.end()
+
+
+def cut(job, pick, members, args):
+    """Cuts the link of a host that has fewer than half of the members, if there is one; True when it did."""
+    there = {h: sum(r.host == h for r in members) for h in range(job.lab.hosts)}
+    hosts = [h for h, n in there.items() if n and len(members) - n > max(len(members) / 2, args.least) and not (args.apart and n > 1)]
+    if not hosts:
+        return False
+    host = pick.choice(hosts)
+    for r in job.ranks:
+        if r.host == host and r.alive():
+            r.fate = "cut"
+    job.lab.link(host, "down")
+    return True
+
+
+def mend(job):
+    """Links come back when everybody behind them has ended."""
+    for host in list(job.lab.cut_off):
+        if not any(r.host == host and r.process.poll() is None for r in job.ranks):
+            job.lab.link(host, "up")
+
+
+def soak_job(job, pick, args):
     job.wait_doors(args.ranks)
-    kills, made, number, gaps = [], 0, 0, []
+    kills, made, number, gaps, cuts = [], 0, 0, [], 0
     while job.change() < args.changes and job.running():
         members = job.members()
         before = job.change()
-        what = pick.choices(["kill", "zero", "two", "join", "joins", "stop", "both"], [4, 2, 2, 5, 2, 1, 2])[0]
+        if job.lab:
+            mend(job)
+        what = pick.choices(["kill", "zero", "two", "join", "joins", "stop", "both", "cut"],
+                            [4, 2, 2, 5, 2, 1, 2, 2 if job.lab else 0])[0]
         waiting = [r for r in job.ranks if r.alive() and not r.is_member()]
         if args.apart:
             what = {"two": "kill", "both": "kill"}.get(what, what)
@@ -280,6 +350,10 @@ def soak(worker, args):
             what = pick.choice(["kill", "zero", "kill" if args.apart else "two"])
         if len(members) <= args.least + 1:
             what = pick.choice(["join", "joins"])
+        if what == "cut":
+            if not cut(job, pick, members, args):
+                continue
+            cuts += 1
         if what in ("join", "joins", "both"):
             for _ in range(2 if what == "joins" else 1):
                 job.join(f"n{number}")
@@ -310,6 +384,10 @@ def soak(worker, args):
     for r in job.ranks:
         if r.fate == "stopped":
             r.process.kill()
+    end = time.monotonic() + args.patience
+    while job.lab and job.lab.cut_off and time.monotonic() < end:
+        time.sleep(0.05)
+        mend(job)
     print(f"{made} events, {reached} changes")
     bad = job.finish(args.patience)
     gaps.sort()
@@ -320,7 +398,7 @@ def soak(worker, args):
     mixed = max([int(r.said("MIXED").split()[1]) for r in job.ranks if r.said("MIXED")], default=0)
     if mixed:
         print(f"{mixed} steps were interrupted between two buckets")
-    print(f"seed {args.seed}: {reached} changes, {len(kills)} failures of members, {number} newcomers, "
+    print(f"seed {args.seed}: {reached} changes, {len(kills) + cuts} failures of members{f' ({cuts} cut links)' if cuts else ''}, {number} newcomers, "
           f"{ends} at the end with equal bits, {len(bad)} wrong")
     return bad + ([f"only {reached} changes"] if reached < args.changes else [])
 
@@ -340,6 +418,8 @@ def main():
     parser.add_argument("--rest", type=float, default=0.1)
     parser.add_argument("--timeout", default="4s")
     parser.add_argument("--patience", type=float, default=60)
+    parser.add_argument("--lab", type=int, help="on so many emulated hosts, whose links are cut too")
+    parser.add_argument("--tool", default="build/tutti", help="that makes them")
     parser.add_argument("--apart", action="store_true", help="one failure at a time, when no newcomer waits")
     args = parser.parse_args()
     bad = soak(args.worker, args) if args.case == "soak" else globals()["case_" + args.case](args.worker)

@@ -206,17 +206,26 @@ static tutti_status make_trainer(struct tutti_comm *c, bool elastic, float **int
 
 /* ---- the replay ---- */
 
-/* The mean of all who took part: sums are exact, and divided once. */
-static float mean(const struct period *p, uint64_t step, unsigned tensor, size_t i)
+/* Those who took part in a step, found once for all its numbers. */
+struct present {
+    uint32_t id[IDS];
+    unsigned n;
+};
+static void find_present(const struct period *p, struct present *ret)
+{
+    ret->n = 0;
+    for (uint32_t r = 0; r < IDS; r++)
+        if (p->in[r / 8] & 1 << r % 8)
+            ret->id[ret->n++] = r;
+}
+
+/* Their mean: sums are exact, and divided once. */
+static float mean(const struct present *all, uint64_t step, unsigned tensor, size_t i)
 {
     float sum = 0;
-    unsigned n = 0;
-    for (uint32_t r = 0; r < IDS; r++)
-        if (p->in[r / 8] & 1 << r % 8) {
-            sum += tells(tensor) ? r == i : gradient(step, r, tensor, i);
-            n++;
-        }
-    return sum / (float)n;
+    for (unsigned k = 0; k < all->n; k++)
+        sum += tells(tensor) ? all->id[k] == i : gradient(step, all->id[k], tensor, i);
+    return sum / (float)all->n;
 }
 
 static void same_state(struct tutti_trainer *alone)
@@ -241,8 +250,11 @@ static void replay_step(struct tutti_trainer *alone, uint32_t *at, uint64_t step
         at[l] += at[l] + 1 < past.n[l] && past.of[l][at[l] + 1].step == step;
     for (unsigned x = 0; x < TENSORS; x++) {
         float *g = tutti_trainer_grad(alone, x);
+        struct present all;
+        if (x != STOP)
+            find_present(&past.of[x / 2][at[x / 2]], &all);
         for (size_t i = 0; i < counts[x]; i++)
-            g[i] = x == STOP ? 0 : mean(&past.of[x / 2][at[x / 2]], step, x, i);
+            g[i] = x == STOP ? 0 : mean(&all, step, x, i);
         if (uses(step, x) && tutti_trainer_grad_ready(alone, x))
             out("BAD", 0, tutti_trainer_last_error(alone)->text);
     }
