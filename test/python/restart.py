@@ -1,15 +1,32 @@
-"""DDP under torchrun --max-restarts: rank 1 is killed in the middle of the first attempt; the second one goes on from the checkpoint, and
-its numbers are those of one process that was never interrupted. It starts torchrun on itself; a backend's name tries another one (Gloo's
-second attempt fails now and then: it meets an address of the first)."""
+"""DDP under torchrun --max-restarts: a rank is killed in the middle of an attempt; the next one goes on from the checkpoint, and the numbers
+are those of one process that was never interrupted. It starts torchrun on itself.
+Usage: restart.py [BACKEND [RESTARTS]]    RESTARTS attempts end so, rank and moment at random from the attempt's number (1: rank 1 in step 4).
+(Gloo's second attempt fails now and then: it meets an address of the first.)"""
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
-STEPS, KILLED = 8, 4
+KILLED = 4  # at most so many steps of each attempt but the last one
+
+
+def steps(restarts: int) -> int:
+    return KILLED * (restarts + 1)
+
+
+def doomed(attempt: int, restarts: int, me: int, size: int) -> bool:
+    if restarts == 1:
+        return attempt == 0 and me == 1
+    return attempt < restarts and random.Random(attempt).randrange(size) == me
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def batch(step: int, rank: int):
@@ -34,10 +51,10 @@ def step_on(model, opt, x) -> None:
 
 
 def total(model) -> float:
-    return sum(float(p.double().sum()) for p in model.parameters())
+    return sum(float(p.detach().double().sum()) for p in model.parameters())
 
 
-def train(backend: str, folder: str) -> None:
+def train(backend: str, folder: str, restarts: int) -> None:
     import torch
     import torch.distributed as dist
 
@@ -52,9 +69,12 @@ def train(backend: str, folder: str) -> None:
         inner.load_state_dict(state["model"])
         begin = state["step"]
     model = torch.nn.parallel.DistributedDataParallel(inner)
-    for step in range(begin, STEPS):
-        if attempt == 0 and step == KILLED and me == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
+    to_die = doomed(attempt, restarts, me, dist.get_world_size())
+    for step in range(begin, steps(restarts)):
+        if to_die and step == begin + KILLED:
+            die()
+        if to_die and step == begin + 1 and restarts > 1:  # at any moment from here on
+            threading.Timer(random.Random(-attempt).random() * 0.01, die).start()
         step_on(model, opt, batch(step, me))
         if me == 0:
             torch.save({"model": inner.state_dict(), "step": step + 1}, kept + ".new")
@@ -64,19 +84,20 @@ def train(backend: str, folder: str) -> None:
     dist.destroy_process_group()
 
 
-def alone() -> float:
+def alone(restarts: int) -> float:
     import torch
 
     model, opt = make()
-    for step in range(STEPS):
+    for step in range(steps(restarts)):
         step_on(model, opt, torch.cat([batch(step, r) for r in range(2)]))
     return total(model)
 
 
 def main() -> int:
-    if len(sys.argv) == 3:
-        train(*sys.argv[1:])
+    if len(sys.argv) == 4:
+        train(sys.argv[1], sys.argv[2], int(sys.argv[3]))
         return 0
+    restarts = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     try:
         import torch
         import torch.distributed.run  # noqa: F401
@@ -87,12 +108,12 @@ def main() -> int:
         print("skipped: torchrun of torch 1.13 does not run with Python 3.11")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "2"]
-        mine = [__file__, sys.argv[1] if len(sys.argv) > 1 else "tutti", folder]
-        done = subprocess.run([*command, *mine], text=True, capture_output=True, timeout=200)
-    found = re.search(r"END attempt 1 from step (\d+), sum ([-0-9.]+)", done.stdout)
-    if done.returncode or not found or int(found[1]) not in (KILLED, KILLED + 1) or abs(float(found[2]) - alone()) > 1e-5:
-        print(f"FAILED: exit {done.returncode}, wanted sum {alone():.6f}\n{done.stdout}\n{done.stderr}")
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
+        mine = [__file__, sys.argv[1] if len(sys.argv) > 1 else "tutti", folder, str(restarts)]
+        done = subprocess.run([*command, *mine], text=True, capture_output=True, timeout=200 + 30 * restarts)
+    found = re.search(r"END attempt (\d+) from step (\d+), sum ([-0-9.]+)", done.stdout)
+    if done.returncode or not found or int(found[1]) != restarts or abs(float(found[3]) - alone(restarts)) > 1e-5:
+        print(f"FAILED: exit {done.returncode}, wanted sum {alone(restarts):.6f}\n{done.stdout}\n{done.stderr}")
         return 1
     print(f"passed: {found[0]}")
     return 0
