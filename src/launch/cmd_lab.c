@@ -139,7 +139,12 @@ static int lab_start(const struct cli_args *a, const struct launch_job *job,
     struct sup_job s = {.name = a->command->name,
                         .size = job->size,
                         .timeout_ns = job->timeout_ns,
-                        .verdict_fd = job->verdict_fd};
+                        .verdict_fd = job->verdict_fd,
+                        .least = job->least,
+                        .restarts = job->restarts};
+    char meeting[300];
+    snprintf(meeting, sizeof meeting, "%s:%u", job->address, job->port);
+    s.meeting = meeting;
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks));
     for (uint32_t r = 0; ok && r < job->size; r++)
         ok = lab_describe(a, job, &net->nodes[r], r, &s.ranks[r]);
@@ -190,7 +195,7 @@ static int lab_run(const struct cli_args *a)
 const struct cli_command launch_lab = {
     .name = "lab",
     .synopsis = "lab --nodes N [--rate RATE | --rates R1,R2,..] [--groups N1,N2,.. [--uplink "
-                "RATE]] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
+                "RATE]] [--elastic MIN[..MAX]] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
     .summary = "run a command once on each of N emulated hosts with shaped links",
     .details =
         "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each "
@@ -199,12 +204,14 @@ const struct cli_command launch_lab = {
         "a killed lab left the next one removes. The machine's own interfaces are not touched.\n\n"
         "Each command is one rank of a job, with the variables of tutti run. Rank 0 has standard "
         "input and output; the others' output is discarded, or shown on standard error with "
-        "--prefix; standard error is always shown behind the rank.\n\n"
+        "--prefix; standard error is always shown behind the rank. With --elastic ranks may die, "
+        "and are started again on their hosts, as with tutti run.\n\n"
         "Latency is the kernel's own (some 10 us); the hosts use cubic or reno. Needs root and "
         "the tools ip and tc.",
     .examples = "tutti lab --nodes 4 --rate 1gbit -- ./my_program\n"
                 "tutti lab --rates 10gbit,10gbit,10gbit,2.5gbit -- ./my_program\n"
                 "tutti lab --nodes 4 --rate 1gbit --groups 2,2 --uplink 500mbit -- tutti probe\n"
+                "tutti lab --nodes 4 --elastic 2..4 -- python3 examples/elastic_torch.py\n"
                 "tutti lab --nodes 2 --rate 250mbit --prefix -- hostname",
     .options = options,
     .takes_program = true,

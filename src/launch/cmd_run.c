@@ -15,10 +15,6 @@ static const struct cli_option own[] = {
      "machines with their slots, reached by ssh; localhost is this one (default)"},
     {"hostfile", 0, "FILE",
      "the same, a line each: host, host:2 or host slots=2; # begins a comment"},
-    {"elastic", 0, "MIN[..MAX]",
-     "a rank that fails does not end the job as long as MIN are left; with MAX it is started "
-     "again"},
-    {"restarts", 0, "K", "how many times each rank is started again (default 10)"},
     {"join", 0, "HOST:PORT",
      "start further ranks of a job that runs (default: one); members listen there"},
     {"bind", 0, NULL,
@@ -71,35 +67,6 @@ static int read_size(const struct cli_args *a, const struct launch_hosts *h, uin
         return cli_bad(a, "-n %llu: the hosts have %llu slot%s", (unsigned long long)n,
                        (unsigned long long)slots, slots == 1 ? "" : "s");
     *ret = (uint32_t)n;
-    return 0;
-}
-
-/* MIN, or MIN..MAX: then ranks that fail are started again, and newcomers let in up to MAX. */
-static int read_elastic(const struct cli_args *a, struct launch_job *job, struct sup_job *ret)
-{
-    const char *text = cli_value(a, "elastic"), *dots = text ? strstr(text, "..") : NULL;
-    const char *again = cli_value(a, "restarts");
-    char first[32];
-    struct tutti_error err;
-    uint64_t least = 0, most = 0, restarts = 10;
-    if (again && !dots)
-        return cli_bad(a, "--restarts needs --elastic MIN..MAX");
-    if (!text)
-        return 0;
-    snprintf(first, sizeof first, "%.*s", dots ? (int)(dots - text) : 31, text);
-    if (tutti_parse_u64(first, 1, CLI_MAX_RANKS, &least, &err) ||
-        (dots && tutti_parse_u64(dots + 2, 1, CLI_MAX_RANKS, &most, &err)))
-        return cli_bad(a, "--elastic %s", err.text);
-    if (again && tutti_parse_u64(again, 0, 1000, &restarts, &err))
-        return cli_bad(a, "--restarts %s", err.text);
-    if (least > job->size)
-        return cli_bad(a, "--elastic %llu: the job has %u rank%s", (unsigned long long)least,
-                       job->size, cli_s(job->size));
-    if (dots && most < job->size)
-        return cli_bad(a, "--elastic %s: the job begins with %u ranks", text, job->size);
-    ret->least = (uint32_t)least;
-    ret->restarts = dots ? (uint32_t)restarts : 0;
-    job->most = (uint32_t)most;
     return 0;
 }
 
@@ -164,13 +131,13 @@ static int run_start(const struct cli_args *a, const struct launch_hosts *h, str
                         .size = job->size,
                         .timeout_ns = job->timeout_ns,
                         .verdict_fd = job->verdict_fd,
-                        .own = self};
+                        .own = self,
+                        .least = job->least,
+                        .restarts = job->restarts};
     char meeting[300];
     snprintf(meeting, sizeof meeting, "%s:%u", job->address, job->port);
     s.meeting = meeting;
-    int code = read_elastic(a, job, &s);
-    if (!code)
-        code = read_join(a, job, &s);
+    int code = read_join(a, job, &s);
     if (code)
         return code;
     struct launch_place *places = calloc(job->size, sizeof *places);

@@ -25,6 +25,10 @@ extern char **environ;
 enum { KEY_BYTES = 32, OWN_VARIABLES = 20 };
 
 const struct cli_option launch_job_options[] = {
+    {"elastic", 0, "MIN[..MAX]",
+     "a rank that fails does not end the job as long as MIN are left; with MAX it is started "
+     "again"},
+    {"restarts", 0, "K", "how many times each rank is started again (default 10)"},
     {"prefix", 0, NULL, "put the rank in front of every line of output"},
     {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
     {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
@@ -96,11 +100,42 @@ static int make_files(const struct cli_args *a, const unsigned char *key, struct
                : 0;
 }
 
+/* MIN, or MIN..MAX: then ranks that fail are started again, and newcomers let in up to MAX. */
+static int read_elastic(const struct cli_args *a, struct launch_job *ret)
+{
+    const char *text = cli_value(a, "elastic"), *dots = text ? strstr(text, "..") : NULL;
+    const char *again = cli_value(a, "restarts");
+    char first[32];
+    struct tutti_error err;
+    uint64_t least = 0, most = 0, restarts = 10;
+    if (again && !dots)
+        return cli_bad(a, "--restarts needs --elastic MIN..MAX");
+    if (!text)
+        return 0;
+    snprintf(first, sizeof first, "%.*s", dots ? (int)(dots - text) : 31, text);
+    if (tutti_parse_u64(first, 1, CLI_MAX_RANKS, &least, &err) ||
+        (dots && tutti_parse_u64(dots + 2, 1, CLI_MAX_RANKS, &most, &err)))
+        return cli_bad(a, "--elastic %s", err.text);
+    if (again && tutti_parse_u64(again, 0, 1000, &restarts, &err))
+        return cli_bad(a, "--restarts %s", err.text);
+    if (least > ret->size)
+        return cli_bad(a, "--elastic %llu: the job has %u rank%s", (unsigned long long)least,
+                       ret->size, cli_s(ret->size));
+    if (dots && most < ret->size)
+        return cli_bad(a, "--elastic %s: the job begins with %u ranks", text, ret->size);
+    ret->least = (uint32_t)least;
+    ret->restarts = dots ? (uint32_t)restarts : 0;
+    ret->most = (uint32_t)most;
+    return 0;
+}
+
 int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *ret)
 {
     unsigned char key[KEY_BYTES];
     *ret = (struct launch_job){.size = size, .key_fd = -1, .verdict_fd = -1};
     int code = read_timeout(a, ret);
+    if (!code)
+        code = read_elastic(a, ret);
     ret->trace = cli_value(a, "trace");
     /* Others must be able to join, or this joins others: they share a key that the user made. */
     ret->given_key = cli_environment("TUTTI_KEY_FILE") && !cli_value(a, "hosts") &&

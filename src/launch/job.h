@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-extern const struct cli_option launch_job_options[]; /* --prefix --timeout --plan --tuning */
+extern const struct cli_option launch_job_options[]; /* --elastic --prefix --timeout .. */
 
 struct launch_job {
     uint32_t size;
@@ -17,6 +17,7 @@ struct launch_job {
     uint64_t timeout_ns;
     const char *timeout;           /* as written on the command line; NULL: not given */
     const char *join;              /* value of TUTTI_JOIN; NULL: not given */
+    uint32_t least, restarts;      /* of --elastic and --restarts, see struct sup_job */
     uint32_t most;                 /* value of TUTTI_MAX_RANKS; 0: not given */
     bool given_key;                /* the user's TUTTI_KEY_FILE is used instead of a new key */
     const char *trace;             /* value of TUTTI_TRACE; NULL: not given */
@@ -29,8 +30,8 @@ struct launch_job {
     char verdict_file[64];
 };
 
-/* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. Returns
- * 0 or the exit code after a complaint. */
+/* Reads --elastic, --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file.
+ * Returns 0 or the exit code after a complaint. */
 int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *ret);
 /* Wipes the key and closes its file. Accepts a zeroed job. */
 void launch_job_close(struct launch_job *j);
