@@ -5,7 +5,8 @@
  * What the table promises must be proved: an algorithm for any number of ranks (or with levels, or for a torus: there is one for every
  * number of ranks) that has not a single proof in a case is a failure.
  *
- * Usage: matrix SHARD SHARDS [quick]. Cases are dealt to the shards by number. Prints totals; exit 1 when anything was wrong. */
+ * Usage: matrix SHARD SHARDS [quick | spread]. Cases are dealt to the shards by number. quick: fewer numbers of ranks; spread: those, and
+ * every SPREAD-th case of the others. Prints totals; exit 1 when anything was wrong. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 
 static const uint32_t all_ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 32, 33, 101};
 static const uint32_t quick_ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 17, 33};
+enum { SPREAD = 16 };
 
 /* A short list of texts: networks, or values of options. */
 enum { TEXT = 64, TEXTS = 16 };
@@ -251,14 +253,32 @@ static void check_case(const struct tt_algo *al, struct tt_problem problem, stru
 
 struct deal {
     unsigned long shard, shards, next; /* next: number of the next case */
+    unsigned long every;               /* of the numbers of ranks that are not quick ones, which cases; 0: none */
 };
+
+static bool is_quick(uint32_t p)
+{
+    for (size_t i = 0; i < countof(quick_ranks); i++)
+        if (quick_ranks[i] == p)
+            return true;
+    return false;
+}
+
+/* Is the next case this shard's? */
+static bool is_dealt(struct deal *d, uint32_t p)
+{
+    unsigned long number = d->next++;
+    if (number % d->shards != d->shard)
+        return false;
+    return is_quick(p) || (d->every && number / d->shards % d->every == 0);
+}
 
 static void check_collective(const struct tt_algo *al, tutti_coll coll, uint32_t p, struct deal *d, struct tally *tally)
 {
     const uint32_t roots[] = {0, p - 1, p / 2};
     size_t n = !ls_is_rooted(coll) ? 1 : p < countof(roots) ? p : countof(roots);
     for (size_t k = 0; k < n; k++)
-        if (d->next++ % d->shards == d->shard)
+        if (is_dealt(d, p))
             check_case(al, (struct tt_problem){.coll = coll, .ranks = p, .root = roots[k], .count = coll == TUTTI_BARRIER ? 0 : 1009},
                        tally);
 }
@@ -270,14 +290,13 @@ static void print_tally(const char *name, const struct tally *t)
            name, t->cases, t->kept, t->promised, t->schedules, t->proved, t->runs, t->prices, t->refusals, t->failures);
 }
 
-static struct tally check_algorithm(const struct tt_algo *al, bool quick, struct deal *d)
+static struct tally check_algorithm(const struct tt_algo *al, struct deal *d)
 {
-    const uint32_t *ranks = quick ? quick_ranks : all_ranks;
     struct tally tally = {0};
-    for (size_t r = quick ? countof(quick_ranks) : countof(all_ranks); r-- > 0;)
+    for (size_t r = countof(all_ranks); r-- > 0;)
         for (int c = 0; c < TUTTI_COLL_COUNT; c++)
             if (al->colls & (1u << c))
-                check_collective(al, (tutti_coll)c, ranks[r], d, &tally);
+                check_collective(al, (tutti_coll)c, all_ranks[r], d, &tally);
     print_tally(al->name, &tally);
     return tally;
 }
@@ -298,16 +317,17 @@ static void add_tally(struct tally *sum, const struct tally *t)
 int main(int argc, char **argv)
 {
     struct deal d = {.shard = argc > 2 ? strtoul(argv[1], NULL, 10) : 0, .shards = argc > 2 ? strtoul(argv[2], NULL, 10) : 0};
-    if (d.shard >= d.shards) {
-        fprintf(stderr, "usage: matrix SHARD SHARDS [quick], SHARD from 0 to SHARDS-1\n");
+    const char *which = argc > 3 ? argv[3] : "";
+    if (d.shard >= d.shards || (*which && strcmp(which, "quick") && strcmp(which, "spread"))) {
+        fprintf(stderr, "usage: matrix SHARD SHARDS [quick | spread], SHARD from 0 to SHARDS-1\n");
         return 2;
     }
-    bool quick = argc > 3 && !strcmp(argv[3], "quick");
+    d.every = !*which ? 1 : !strcmp(which, "spread") ? SPREAD : 0;
     size_t n;
     const struct tt_algo *const *table = tt_algo_table(&n);
     struct tally sum = {0};
     for (size_t i = 0; i < n; i++) {
-        struct tally t = check_algorithm(table[i], quick, &d);
+        struct tally t = check_algorithm(table[i], &d);
         add_tally(&sum, &t);
     }
     print_tally("all", &sum);

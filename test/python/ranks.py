@@ -32,6 +32,7 @@ def import_torch() -> bool:
         return False  # the test says so
     import tutti.torch  # noqa: F401
 
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)  # torch 2 loads its compiler here
     return torch.distributed.is_available()
 
 

@@ -152,7 +152,7 @@ static void each_algorithm(uint32_t p)
 static void test_all_algorithms(void **state)
 {
 #ifdef TT_SANITIZED
-    static const uint32_t ranks[] = {1, 2, 3, 5, 8, 17};
+    static const uint32_t ranks[] = {1, 2, 3, 5, 8};
 #else
     static const uint32_t ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17};
 #endif
@@ -162,7 +162,7 @@ static void test_all_algorithms(void **state)
         each_algorithm(ranks[i]);
         close_world();
     }
-    assert_true(runs > 3000);
+    assert_true(runs > 300 * countof(ranks));
 }
 
 /* Sums that are rounded: every rank must have the same bits whatever the algorithm. */
