@@ -35,8 +35,8 @@ static const struct tt_call *resolve(const struct tt_call *call, struct tt_call 
 }
 
 /* A blocking call. `function` is the public name for messages. */
-static tutti_status coll_run(const char *function, struct tutti_comm *comm,
-                             const struct tt_call *call)
+TT_HOT static tutti_status coll_run(const char *function, struct tutti_comm *comm,
+                                    const struct tt_call *call)
 {
     struct tt_call own;
     struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
@@ -71,8 +71,8 @@ static tutti_status make_v(const char *function, struct tutti_comm *comm,
     return st ? st : coll_make(function, comm, call, ret);
 }
 
-tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count,
-                             tutti_dtype dtype, tutti_redop op)
+TT_HOT tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out,
+                                    size_t count, tutti_dtype dtype, tutti_redop op)
 {
     return coll_run(__func__, comm,
                     &(struct tt_call){.coll = TUTTI_ALLREDUCE,
@@ -96,8 +96,8 @@ tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void 
                      ret);
 }
 
-tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count,
-                                  tutti_dtype dtype, tutti_redop op)
+TT_HOT tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out,
+                                         size_t count, tutti_dtype dtype, tutti_redop op)
 {
     return coll_run(__func__, comm,
                     &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
@@ -122,8 +122,8 @@ tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, 
                      ret);
 }
 
-tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out, size_t count,
-                              tutti_dtype dtype)
+TT_HOT tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out,
+                                     size_t count, tutti_dtype dtype)
 {
     return coll_run(
         __func__, comm,
@@ -141,8 +141,8 @@ tutti_status tutti_all_gather_init(struct tutti_comm *comm, const void *in, void
         ret);
 }
 
-tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out, size_t count,
-                             tutti_dtype dtype, uint32_t root)
+TT_HOT tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out,
+                                    size_t count, tutti_dtype dtype, uint32_t root)
 {
     return coll_run(__func__, comm,
                     &(struct tt_call){.coll = TUTTI_BROADCAST,
@@ -166,8 +166,8 @@ tutti_status tutti_broadcast_init(struct tutti_comm *comm, const void *in, void 
                      ret);
 }
 
-tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count,
-                          tutti_dtype dtype, tutti_redop op, uint32_t root)
+TT_HOT tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                 tutti_dtype dtype, tutti_redop op, uint32_t root)
 {
     return coll_run(__func__, comm,
                     &(struct tt_call){.coll = TUTTI_REDUCE,
@@ -263,7 +263,7 @@ tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void
         ret);
 }
 
-tutti_status tutti_barrier(struct tutti_comm *comm)
+TT_HOT tutti_status tutti_barrier(struct tutti_comm *comm)
 {
     return coll_run(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER});
 }

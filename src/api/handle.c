@@ -227,7 +227,7 @@ static void *object_of(enum api_kind kind, uintptr_t h)
 
 /* The object of a handle that is live, of this kind, of this process, and whose `of` is live;
  * else NULL. */
-static void *usable(enum api_kind kind, uintptr_t h)
+TT_HOT static void *usable(enum api_kind kind, uintptr_t h)
 {
     const struct slot *s = slot_of(h);
     void *object = object_of(kind, h);
@@ -239,8 +239,8 @@ void *tt_api_peek(enum api_kind kind, const void *handle)
     return usable(kind, (uintptr_t)handle);
 }
 
-void *tt_api_found(enum api_kind kind, const void *handle, const char *function,
-                   struct tutti_error *err)
+TT_HOT void *tt_api_found(enum api_kind kind, const void *handle, const char *function,
+                          struct tutti_error *err)
 {
     void *object = usable(kind, (uintptr_t)handle);
     if (!object)

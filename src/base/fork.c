@@ -76,7 +76,7 @@ uint32_t tt_fork_generation(void)
     return atomic_load(number);
 }
 
-bool tt_fork_foreign(uint32_t generation)
+TT_HOT bool tt_fork_foreign(uint32_t generation)
 {
     /* Relaxed: the number does not change while the process lives. */
     return atomic_load_explicit(number, memory_order_relaxed) != generation;

@@ -16,7 +16,7 @@
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 enum { LANES_FROM = 256 }; /* bytes: for shorter inputs four lanes do not pay */
 
-uint64_t tt_mix64(uint64_t x)
+TT_HOT uint64_t tt_mix64(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -123,7 +123,7 @@ uint64_t tt_hash_bytes(uint64_t seed, const void *p, size_t n)
     return tt_mix64((h ^ load_le(b, n)) + GOLDEN);
 }
 
-uint64_t tt_now_ns(void)
+TT_HOT uint64_t tt_now_ns(void)
 {
     struct timespec t;
 

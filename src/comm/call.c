@@ -28,8 +28,8 @@ static void call_describe(struct tt_comm *c, const struct tt_call *call, const s
 
 /* NULL buffers where there is data are the caller's mistake: only this rank gets the error, and the
  * communicator stays usable. */
-static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k,
-                                  struct tutti_error *err)
+TT_HOT static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k,
+                                         struct tutti_error *err)
 {
     uint64_t in = tt_exec_program_in_elems(k->program), out = tt_exec_program_out_elems(k->program);
     if ((in && !call->in) || (out && !call->out))
@@ -38,7 +38,7 @@ static tutti_status check_buffers(const struct tt_call *call, const struct tt_ke
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
+TT_HOT tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
 {
     struct tt_kept *k = NULL;
     struct tutti_error err;

@@ -37,8 +37,8 @@ static bool same_blocks(const struct tt_blocks *a, const struct tt_blocks *b, si
 
 /* Is the kept program for exactly this kind of call? Buffers do not matter: a program works with
  * any. */
-static bool program_same(const struct tt_comm *c, const struct tt_kept *k,
-                         const struct tt_call *call)
+TT_HOT static bool program_same(const struct tt_comm *c, const struct tt_kept *k,
+                                const struct tt_call *call)
 {
     const struct tt_call *a = &k->key;
     if (a->coll != call->coll || a->count != call->count || a->dtype != call->dtype ||
@@ -355,8 +355,8 @@ static tutti_status program_add(struct tt_comm *c, const struct tt_call *call, s
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret,
-                             struct tutti_error *err)
+TT_HOT tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call,
+                                    struct tt_kept **ret, struct tutti_error *err)
 {
     size_t i = program_find(c, call);
     tutti_status st = i < c->nkept ? TUTTI_OK : program_add(c, call, &i, err);

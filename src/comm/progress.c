@@ -57,7 +57,7 @@ static void describe_naps(const struct tt_comm *c, struct tt_waiting *w)
     w->nap_max_ns = fd ? TT_GLANCE_NS : NAP_MAX;
 }
 
-void tt_comm_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret)
+TT_HOT void tt_comm_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret)
 {
     bool fd = c->wire.fd >= 0, much = fd && bytes >= MUCH_BYTES;
     *ret = (struct tt_waiting){.call = true,
@@ -124,7 +124,7 @@ bool tt_comm_progress(struct tt_comm *c)
 
 /* Counts a poll. A wait that spins reads the clock only when it is about to sleep. One that yields
  * reads it at once, because other threads may have the core for long. */
-void tt_comm_waiting_looked(const struct tt_comm *c, struct tt_waiting *w, bool moved)
+TT_HOT void tt_comm_waiting_looked(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 {
     uint64_t at =
         w->message ? tt_exec_context_mailed(c->context) : tt_exec_context_moved(c->context);
@@ -307,7 +307,7 @@ static bool tired(const struct tt_waiting *w)
            (!w->awake_ns || !w->working || tt_now_ns() - w->idle_ns >= w->awake_ns);
 }
 
-tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
+TT_HOT tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
 {
     tutti_status st = TUTTI_OK;
     if (tired(w))

@@ -63,7 +63,7 @@ bool tt_comm_has_twin(struct tt_comm *c)
 
 /* `wanted` counts waiters only when the lock is not free, so the fast path has no shared write but
  * the mutex. */
-void tt_comm_enter(struct tt_comm *c)
+TT_HOT void tt_comm_enter(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
     if (pthread_mutex_trylock(&s->lock) == 0)
@@ -86,7 +86,7 @@ bool tt_comm_enter_now(struct tt_comm *c)
     return pthread_mutex_trylock(&c->shared->lock) == 0;
 }
 
-void tt_comm_lock(struct tt_comm *c)
+TT_HOT void tt_comm_lock(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
     tt_comm_enter(c);
@@ -98,7 +98,7 @@ void tt_comm_lock(struct tt_comm *c)
 }
 
 /* Wakes sleepers for what was finished under the lock, and calls that queue for their turn. */
-void tt_comm_unlock(struct tt_comm *c)
+TT_HOT void tt_comm_unlock(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
     if (s->sleepers)

@@ -73,7 +73,7 @@ static uint32_t world_rank(const struct tt_comm *c, uint32_t peer)
     return peer < c->size ? c->members[peer] : UINT32_MAX;
 }
 
-tutti_status tt_comm_verdict(struct tt_comm *c)
+TT_HOT tutti_status tt_comm_verdict(struct tt_comm *c)
 {
     struct tt_verdict v;
     if (c->failed)
@@ -184,7 +184,8 @@ tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const stru
 
 /* The sequence number is the same on all ranks, so equal calls in another order differ in their
  * fingerprints. */
-tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct tt_op_desc *op)
+TT_HOT tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s,
+                                  const struct tt_op_desc *op)
 {
     struct tutti_error err;
     tutti_status st = tt_comm_verdict(c);
@@ -203,8 +204,8 @@ tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct t
 
 /* A start that failed without a verdict does not count as a call: the numbers must stay equal on
  * all ranks. */
-tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call,
-                           const struct tt_op_desc *op)
+TT_HOT tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call,
+                                  const struct tt_op_desc *op)
 {
     assert(!k->running && k->program);
     struct tt_start s = {
@@ -217,7 +218,7 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
     return st;
 }
 
-tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
+TT_HOT tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
 {
     struct tutti_error err;
     return w->letter ? tt_exec_letter_test(w->letter, &err)
@@ -226,8 +227,8 @@ tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
 
 /* Waits until the work is done, fails, or its deadline passes. The lock is held, but released in
  * between for twins, and for other calls while a message is waited for. */
-tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
-                           const struct tt_op_desc *op)
+TT_HOT tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
+                                  const struct tt_op_desc *op)
 {
     struct tt_waiting w;
     bool blocks = op->count == UINT64_MAX; /* of any length */
@@ -255,8 +256,8 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
     }
 }
 
-tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p,
-                            const struct tt_op_desc *op)
+TT_HOT tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p,
+                                   const struct tt_op_desc *op)
 {
     return tt_comm_await(c, &(struct tt_work){.program = p}, op);
 }

@@ -235,7 +235,7 @@ void tt_exec_box_free(struct tt_xbox *b)
 /* ---- running ---- */
 
 /* Publishes this rank's input. What a shorter input leaves of the common size, nobody takes. */
-static void box_put(struct tt_engine *e, struct tt_program *p)
+TT_HOT static void box_put(struct tt_engine *e, struct tt_program *p)
 {
     const struct tt_xbox *b = p->box;
     if (b->row) {
@@ -252,7 +252,7 @@ static void box_put(struct tt_engine *e, struct tt_program *p)
 }
 
 /* Appends the program to its context's queue; the first one puts at once. */
-void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
+TT_HOT void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
     assert(p->box && x->boxes && p->state == TT_XRUNNING);
@@ -272,7 +272,7 @@ void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
 
 /* Copies what is copied, then runs the local operations in order; held operands are read in the
  * boxes. All receives are in one step, so the order among them does not matter. */
-static void box_use(struct tt_program *p, const void *const *all)
+TT_HOT static void box_use(struct tt_program *p, const void *const *all)
 {
     const struct tt_xbox *b = p->box;
     for (uint32_t i = 0; i < b->n; i++) {
@@ -304,7 +304,7 @@ static void box_finish(struct tt_engine *e, struct tt_program *p)
 }
 
 /* All ranks have put: does the work. A row may need more rounds (row.c). */
-static void box_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
+TT_HOT static void box_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     bool done = true;
     p->context->moved++;
@@ -329,7 +329,7 @@ bool tt_exec_box_ready(void *engine)
 
 /* Takes what is complete in one context; true: something was finished, or failed. A rank that is
  * missing is remembered (tt_exec_program_waiting names it) and looked up among the ended ranks. */
-static bool take_boxes(struct tt_context *x)
+TT_HOT static bool take_boxes(struct tt_context *x)
 {
     struct tt_engine *e = x->engine;
     const void *const *all;
@@ -362,7 +362,7 @@ static bool take_boxes(struct tt_context *x)
 }
 
 /* Serves every context of the list once and drops those whose queue has become empty. */
-bool tt_exec_box_progress(struct tt_engine *e)
+TT_HOT bool tt_exec_box_progress(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_context **at = &e->boxing, *x = *at; x; x = *at) {

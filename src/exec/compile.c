@@ -273,7 +273,8 @@ static tutti_status compile_fragments(struct tt_xcompile *x)
 /* ---- pieces and landing places ---- */
 
 /* Bytes of one segment of an operation: the sum over its fragments, each cut by itself. */
-uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment)
+TT_HOT uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op,
+                                 uint32_t segment)
 {
     const uint64_t *word = p->code + op->code;
     assert(segment < p->segments);

@@ -102,8 +102,8 @@ struct tt_xpeer *tt_exec_context_sender(struct tt_context *x, uint32_t world)
 
 /* A program that was prepared in this context has its peers; only room for one more promise is
  * needed then. Box programs send no messages: they need neither introduction nor credit. */
-tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
-                                     struct tutti_error *err)
+TT_HOT tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
+                                            struct tutti_error *err)
 {
     for (uint32_t i = 0; p->context != x && i < p->nlinks; i++) {
         uint32_t rank = p->links[i].peer;
@@ -273,7 +273,7 @@ bool tt_exec_context_running(const struct tt_context *x)
     return x->nrunning > 0;
 }
 
-uint64_t tt_exec_context_moved(const struct tt_context *x)
+TT_HOT uint64_t tt_exec_context_moved(const struct tt_context *x)
 {
     return x->moved;
 }

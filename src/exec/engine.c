@@ -130,7 +130,7 @@ struct tt_program *tt_exec_find(const struct tt_context *x, uint32_t seq)
 /* Free slots are a stack: entry max_requests - 1 - nrunning is its top. */
 static void engine_enter(struct tt_engine *e, struct tt_program *p)
 {
-    assert(e->nrunning < e->max_requests && !tt_exec_find(p->context, p->seq));
+    assert(e->nrunning < e->max_requests && p->seq == p->context->seq);
     struct tt_program **bucket = &e->buckets[bucket_of(p->context, p->seq)];
     p->slot = e->free_slots[e->max_requests - 1 - e->nrunning++];
     assert(!e->slots[p->slot]);
@@ -142,7 +142,7 @@ static void engine_enter(struct tt_engine *e, struct tt_program *p)
     e->nboxed += p->box != NULL;
 }
 
-void tt_exec_leave(struct tt_engine *e, struct tt_program *p)
+TT_HOT void tt_exec_leave(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_program **at = &e->buckets[bucket_of(p->context, p->seq)];
     assert(e->slots[p->slot] == p && p->context->nrunning > 0 && e->links_running >= p->nlinks);
@@ -267,8 +267,8 @@ static void engine_launch(struct tt_engine *e, struct tt_program *p)
     tt_exec_work(e, p);
 }
 
-tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *s,
-                                   struct tutti_error *err)
+TT_HOT tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *s,
+                                          struct tutti_error *err)
 {
     struct tt_engine *e = x->engine;
     struct tt_program *p = s->program;
@@ -305,8 +305,8 @@ tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *
 
 /* ---- asking ---- */
 
-tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p,
-                                 struct tutti_error *err)
+TT_HOT tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p,
+                                        struct tutti_error *err)
 {
     if (p->state == TT_XFAILED)
         return tt_exec_engine_failure(e, err);

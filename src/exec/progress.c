@@ -268,7 +268,7 @@ void tt_exec_engine_poll_always(struct tt_engine *e, bool every)
  * can wait when that was all. While boxes have more to do (a long row) it is polled as well, so
  * that messages beside it are not starved. Window slots are reported only when nothing else
  * happened: usually the next piece carries them (refs.c). */
-bool tt_exec_engine_progress(struct tt_engine *e)
+TT_HOT bool tt_exec_engine_progress(struct tt_engine *e)
 {
     const bool boxed = e->boxing && tt_exec_box_progress(e);
     if (boxed && !e->boxing)

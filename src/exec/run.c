@@ -16,8 +16,8 @@
 /* ---- bytes ---- */
 
 /* One fragment through the kernel, with the division if the mean is formed here. */
-static void run_combine(const struct tt_program *p, const struct tt_xfrag *f,
-                        const void *const *src, uint32_t nsrc)
+TT_HOT static void run_combine(const struct tt_program *p, const struct tt_xfrag *f,
+                               const void *const *src, uint32_t nsrc)
 {
     void *const dst[] = {tt_xat(p, f, 0)};
     const struct tt_reduce r = {.dtype = p->dtype,
@@ -59,22 +59,34 @@ static const void *operand(const struct tt_program *p, const struct tt_xop *op,
     return boxed ? boxed : tt_xat(p, f, i);
 }
 
-void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
+static void run_fragment(struct tt_program *p, const struct tt_xop *op, const struct tt_xfrag *f)
+{
+    for (uint32_t k = 1; k < op->width; k++)
+        p->operands[k - 1] = operand(p, op, f, k);
+    if (op->kind == TT_OP_REDUCE || f->divide)
+        run_combine(p, f, p->operands, op->width - 1);
+    else if (tt_xat(p, f, 0) != p->operands[0]) /* in place: already there */
+        memcpy(tt_xat(p, f, 0), p->operands[0], (size_t)f->elems << p->elem_shift);
+}
+
+/* Most operations have one fragment, which needs no walk. */
+TT_HOT void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
 {
     const struct tt_xop *op = &p->ops[i];
+    const uint64_t *word = p->code + op->code;
     assert(op->kind > TT_OP_RECV_REDUCE);
-    struct tt_xwalk w = {
-        .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    if (p->segments == 1 && op->nfrags == 1) {
+        run_fragment(p, op,
+                     &(struct tt_xfrag){.ref = word + 1,
+                                        .elems = word[0] & ~TT_XDIVIDE,
+                                        .divide = (word[0] & TT_XDIVIDE) != 0});
+        return;
+    }
+    struct tt_xwalk w = {.p = p, .word = word, .width = op->width, .segment = segment};
     struct tt_xfrag f;
     w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
-    while (tt_xwalk_next(&w, &f)) {
-        for (uint32_t k = 1; k < op->width; k++)
-            p->operands[k - 1] = operand(p, op, &f, k);
-        if (op->kind == TT_OP_REDUCE || f.divide)
-            run_combine(p, &f, p->operands, op->width - 1);
-        else if (tt_xat(p, &f, 0) != p->operands[0]) /* in place: already there */
-            memcpy(tt_xat(p, &f, 0), p->operands[0], (size_t)f.elems << p->elem_shift);
-    }
+    while (tt_xwalk_next(&w, &f))
+        run_fragment(p, op, &f);
 }
 
 /* ---- readiness ---- */

@@ -79,7 +79,7 @@ static uint64_t end_idle(struct tt_engine *e)
 }
 
 /* Idle time counts only while a program runs. */
-void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
+TT_HOT void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
 {
     if (nevents == 0) {
         if (e->idle_since == 0 && e->nrunning)
@@ -102,7 +102,7 @@ void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
 /* A box completes by its last rank, which is both waited for and late. Peers were made when the
  * program was prepared; none is made here, since nothing may be allocated while a request runs
  * (box_missing may be this rank itself, when no rank was waited for). */
-void tt_exec_stats_boxed(struct tt_context *x)
+TT_HOT void tt_exec_stats_boxed(struct tt_context *x)
 {
     uint64_t ns = end_idle(x->engine);
     struct tt_xpeer *pe = x->box_missing < x->n ? x->peers[x->box_missing] : NULL;
@@ -115,7 +115,7 @@ void tt_exec_stats_boxed(struct tt_context *x)
 }
 
 /* Idle time before a start is no wait for the program that is started. */
-void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p)
+TT_HOT void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p)
 {
     end_idle(e);
     p->idle_ns = e->idle_ns;

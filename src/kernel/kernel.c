@@ -63,7 +63,7 @@ static const struct choice choices[] = {
 
 static _Atomic(const struct choice *) chosen;
 
-static const struct choice *current(void)
+TT_HOT static const struct choice *current(void)
 {
     const struct choice *c = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (c)
@@ -141,7 +141,7 @@ static bool is_bitwise(tutti_redop op)
     return op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
 }
 
-void tt_kernel_reduce_run(const struct tt_reduce *reduce)
+TT_HOT void tt_kernel_reduce_run(const struct tt_reduce *reduce)
 {
     struct tt_reduce r = *reduce;
     assert(r.nsrc >= 1 && r.ndst >= 1 && (unsigned)r.dtype < TUTTI_DTYPE_COUNT &&

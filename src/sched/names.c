@@ -67,7 +67,7 @@ const char *tt_sched_redop_name(tutti_redop r)
 }
 
 /* 0 for numbers that are not a data type. */
-uint32_t tt_sched_dtype_bytes(tutti_dtype d)
+TT_HOT uint32_t tt_sched_dtype_bytes(tutti_dtype d)
 {
     return (size_t)d < countof(dtype_bytes) ? dtype_bytes[(size_t)d] : 0;
 }

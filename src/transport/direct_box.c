@@ -184,14 +184,15 @@ uint32_t tt_direct_boxes_free_sets(struct tt_direct *d)
 
 /* ---- exchanging ---- */
 
-void *tt_direct_boxes_next(const struct tt_boxes *b, size_t bytes)
+TT_HOT void *tt_direct_boxes_next(const struct tt_boxes *b, size_t bytes)
 {
     return bytes > TT_DIRECT_TINY ? b->stage[b->me] + stage_next(b, bytes)
                                   : (char *)b->box[(b->seq + 1) & 1][b->me]->data;
 }
 
 /* Payload and fingerprint are written before the number is stored, which publishes them. */
-void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint)
+TT_HOT void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes,
+                                uint64_t fingerprint)
 {
     unsigned which = ++b->seq & 1;
     struct tt_direct_box *box = b->box[which][b->me];
@@ -229,8 +230,8 @@ static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
 /* The first rank that is missing or differs is named, and the next call goes on from there.
  * Fingerprints are compared before payloads are handed out: ranks in different calls may have put
  * different sizes. */
-tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all,
-                                 struct tt_boxes_blame *ret_blame)
+TT_HOT tutti_status tt_direct_boxes_get(struct tt_boxes *b, const void *const **ret_all,
+                                        struct tt_boxes_blame *ret_blame)
 {
     assert(b->seq > 0 && !b->closed);
     struct tt_direct_box *const *boxes = b->box[b->seq & 1];

@@ -63,24 +63,24 @@ static void end_write(struct tt_post *p)
 }
 
 /* Release stores: a reader that sees any new word also sees that the version is odd. */
-void tt_watch_posts_enter(struct tt_posts *p, const struct tt_op_desc *op)
+TT_HOT void tt_watch_posts_enter(struct tt_posts *p, const struct tt_op_desc *op)
 {
     uint32_t i = watch_posts_find(p, op->comm);
     uint64_t words[TT_DESC_WORDS];
     if (i == TT_POSTS)
         return;
     struct tt_post *post = &p->at[i];
+    _Atomic uint64_t *past = post->past[op->seq % TT_POST_PAST];
     memcpy(words, op, sizeof words);
     begin_write(post);
     atomic_store_explicit(&post->head, (uint64_t)op->seq << 1 | 1, memory_order_release);
     for (size_t k = 0; k < TT_DESC_WORDS; k++)
-        atomic_store_explicit(&post->past[op->seq % TT_POST_PAST][k], words[k],
-                              memory_order_release);
+        atomic_store_explicit(&past[k], words[k], memory_order_release);
     end_write(post);
     atomic_store_explicit(&p->latest, i, memory_order_relaxed);
 }
 
-void tt_watch_posts_leave(struct tt_posts *p, uint32_t comm)
+TT_HOT void tt_watch_posts_leave(struct tt_posts *p, uint32_t comm)
 {
     uint32_t i = watch_posts_find(p, comm);
     if (i == TT_POSTS)
