@@ -242,6 +242,13 @@ struct tt_xfrag {
     uint64_t elems;
     bool divide;
 };
+/* All of the fragment at word, for programs of one segment. */
+static inline struct tt_xfrag tt_xfrag_whole(const uint64_t *word)
+{
+    return (struct tt_xfrag){.ref = word + 1,
+                             .elems = word[0] & ~TT_XDIVIDE,
+                             .divide = (word[0] & TT_XDIVIDE) != 0};
+}
 static inline struct tt_xwalk tt_xwalk_piece(const struct tt_program *p, const struct tt_xop *op,
                                              uint32_t segment, uint32_t piece)
 {

@@ -225,19 +225,24 @@ static uint32_t peer_of(const struct tt_program *p, uint32_t i)
 }
 
 /* The operation's part of a segment; false: it is empty. Messages of a row have one chunk, hence
- * one fragment; of other operations only the first fragment is found. */
-static bool part_of(const struct tt_program *p, uint32_t i, uint32_t segment, struct tt_xfrag *ret)
+ * one fragment, which needs no walk; of other operations only the first fragment is found. */
+TT_HOT static bool part_of(const struct tt_program *p, uint32_t i, uint32_t segment,
+                           struct tt_xfrag *ret)
 {
     const struct tt_xop *op = &p->ops[i];
-    struct tt_xwalk w = {
-        .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    const uint64_t *word = p->code + op->code;
     assert(segment < p->segments);
+    if (p->segments == 1 && op->nfrags == 1) {
+        *ret = tt_xfrag_whole(word);
+        return ret->elems > 0;
+    }
+    struct tt_xwalk w = {.p = p, .word = word, .width = op->width, .segment = segment};
     w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
     return tt_xwalk_next(&w, ret);
 }
 
 /* The operation's whole place; NULL: it is empty, or not in this rank's heap. */
-static char *heap_place(const struct tt_engine *e, const struct tt_program *p, uint32_t i)
+TT_HOT static char *heap_place(const struct tt_engine *e, const struct tt_program *p, uint32_t i)
 {
     const uint64_t *word = p->code + p->ops[i].code;
     if (!p->ops[i].elems)
@@ -248,7 +253,7 @@ static char *heap_place(const struct tt_engine *e, const struct tt_program *p, u
 
 /* Fills the head of the first box. A flag of all operations is cleared by the first one it does not
  * hold for; empty messages do not count. */
-static void row_say(const struct tt_engine *e, struct tt_program *p, struct head *h)
+TT_HOT static void row_say(const struct tt_engine *e, struct tt_program *p, struct head *h)
 {
     struct tt_xrow *r = p->box->row;
     h->flags = OFFERS | HEAPS | (r->writes ? WRITES : 0);
@@ -275,8 +280,8 @@ static void row_say(const struct tt_engine *e, struct tt_program *p, struct head
 /* Uses what a peer says about the message of operation i. False: it is not valid. Both ends come to
  * the same answer whether a message is written: the writer from the offer, the reader from the
  * writer's flag and its own offer. */
-static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i,
-                     const struct head *mine, const struct head *theirs)
+TT_HOT static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i,
+                            const struct head *mine, const struct head *theirs)
 {
     const struct tt_xrow *r = p->box->row;
     const struct tt_xop *op = &p->ops[i];
@@ -304,8 +309,8 @@ static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i
  * result is written: then no heap is read in the last exchange. Ranks that share cores also meet
  * after a large gathering from boxes: otherwise each would show its next input between the takes of
  * the others, and push out of their cache what all are about to take. */
-static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void *const *all,
-                     uint32_t *ret_peer)
+TT_HOT static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void *const *all,
+                            uint32_t *ret_peer)
 {
     struct tt_xrow *r = p->box->row;
     const struct head *mine = all[p->context->rank];
@@ -359,7 +364,7 @@ static uint32_t segment_in(const struct tt_program *p, uint32_t exchange, uint32
 
 /* Copies into the box what no heap shows and no reduction has put there. `done`: sends that share a
  * slot are copied once. */
-static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char *box)
+TT_HOT static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char *box)
 {
     const struct tt_xrow *r = p->box->row;
     uint64_t done = 0;
@@ -377,7 +382,7 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
 
 /* Fills this rank's box for the round and publishes it. The put is the release: what was written
  * before is visible to every rank that gets the box. A meeting without payload takes no room. */
-void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
+TT_HOT void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;
     assert(r->segment == 0);
@@ -396,7 +401,7 @@ void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 /* Adds the destinations of a reduction's result besides its own place: the places that peers
  * offered, which need a lease, and the next box for the others. Returns how many there are in all.
  * */
-static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *ret_leased)
+TT_HOT static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *ret_leased)
 {
     const struct tt_xrow *r = p->box->row;
     uint32_t send = r->ops[i].filled, n = 1;
@@ -420,7 +425,8 @@ static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *
 }
 
 /* Reduces one fragment to all its destinations. False: a peer has aborted. */
-static bool reduce(struct tt_engine *e, struct tt_program *p, uint32_t i, const struct tt_xfrag *f)
+TT_HOT static bool reduce(struct tt_engine *e, struct tt_program *p, uint32_t i,
+                          const struct tt_xfrag *f)
 {
     const struct tt_xop *op = &p->ops[i];
     bool leased;
@@ -463,8 +469,8 @@ static void row_receive(struct tt_program *p, uint32_t i, uint32_t segment, cons
 
 /* Does one segment of an exchange. False: a peer has aborted: checked after reading from heaps,
  * whose owners may have changed them then. */
-static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchange, uint32_t segment,
-                     const void *const *all)
+TT_HOT static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchange,
+                            uint32_t segment, const void *const *all)
 {
     const struct tt_xrow *r = p->box->row;
     assert(exchange < r->nexchanges && segment < p->segments);
@@ -490,8 +496,8 @@ static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchang
 
 /* The work of a round. A round of several segments does one per call, so that the caller can do
  * other things in between. *ret_more: there are more. */
-static bool take_round(struct tt_engine *e, struct tt_program *p, const void *const *all,
-                       bool *ret_more)
+TT_HOT static bool take_round(struct tt_engine *e, struct tt_program *p, const void *const *all,
+                              bool *ret_more)
 {
     struct tt_xrow *r = p->box->row;
     bool ok = true;
@@ -518,7 +524,7 @@ static void row_count(struct tt_program *p)
     }
 }
 
-bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
+TT_HOT bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     struct tt_xrow *r = p->box->row;
     uint32_t liar = UINT32_MAX;

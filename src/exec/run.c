@@ -74,16 +74,14 @@ TT_HOT void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
 {
     const struct tt_xop *op = &p->ops[i];
     const uint64_t *word = p->code + op->code;
+    struct tt_xfrag f;
     assert(op->kind > TT_OP_RECV_REDUCE);
     if (p->segments == 1 && op->nfrags == 1) {
-        run_fragment(p, op,
-                     &(struct tt_xfrag){.ref = word + 1,
-                                        .elems = word[0] & ~TT_XDIVIDE,
-                                        .divide = (word[0] & TT_XDIVIDE) != 0});
+        f = tt_xfrag_whole(word);
+        run_fragment(p, op, &f);
         return;
     }
     struct tt_xwalk w = {.p = p, .word = word, .width = op->width, .segment = segment};
-    struct tt_xfrag f;
     w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
     while (tt_xwalk_next(&w, &f))
         run_fragment(p, op, &f);

@@ -336,7 +336,7 @@ void tt_direct_close(struct tt_direct *d)
         tear_down(d);
 }
 
-bool tt_direct_crowded(const struct tt_direct *d)
+TT_HOT bool tt_direct_crowded(const struct tt_direct *d)
 {
     return d->oversubscribed;
 }

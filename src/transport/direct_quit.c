@@ -33,7 +33,7 @@ void tt_direct_abort(struct tt_direct *d)
     tt_direct_ring_all(d);
 }
 
-bool tt_direct_aborted(const struct tt_direct *d)
+TT_HOT bool tt_direct_aborted(const struct tt_direct *d)
 {
     /* Reads of peers' memory before this call stay before the load: if they saw bytes written after
      * an abort, the load sees the abort. */
@@ -42,7 +42,7 @@ bool tt_direct_aborted(const struct tt_direct *d)
 }
 
 /* Store, then load: see above. */
-bool tt_direct_lease(struct tt_direct *d)
+TT_HOT bool tt_direct_lease(struct tt_direct *d)
 {
     atomic_store(&d->shared->rank[d->me].lease, 1);
     if (!tt_direct_aborted(d))
@@ -51,7 +51,7 @@ bool tt_direct_lease(struct tt_direct *d)
     return false;
 }
 
-void tt_direct_release(struct tt_direct *d)
+TT_HOT void tt_direct_release(struct tt_direct *d)
 {
     atomic_store(&d->shared->rank[d->me].lease, 0);
 }
