@@ -21,11 +21,13 @@ enum {
     HOST_BYTES = 64 << 20,
     HOST_MIN = 6 << 20,
     HOST_MAX = 16 << 20,
-    HOST_GROUPS = 4
+    HOST_GROUPS = 4,
+    HOST_FEWEST = 3
 };
 static const uint64_t SHARE_NS = 90000000;
 /* A busy machine may take many times as long for the rounds inside a host. After HOST_LATE_NS the
- * number of groups falls to one, after HOST_END_NS to a single round. */
+ * number of groups falls to one, after HOST_END_NS to a single round; but the last length, which
+ * stands for all that are longer, has HOST_FEWEST groups (of one round each) in any case. */
 static const uint64_t HOST_LATE_NS = 400000000, HOST_END_NS = 1000000000;
 
 struct pair {
@@ -146,10 +148,10 @@ static tutti_status host(struct measure *m, struct tt_memory *ret)
             if (kind == TT_HOST_BOX && p.bytes > TT_BOX_BYTES)
                 continue;
             uint64_t ns = tt_now_ns() - begin;
-            st = measure_step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes,
-                              ns > HOST_END_NS    ? 0
-                              : ns > HOST_LATE_NS ? 1
-                                                  : HOST_GROUPS);
+            uint64_t groups = ns > HOST_END_NS ? 0 : ns > HOST_LATE_NS ? 1 : HOST_GROUPS;
+            if (i == countof(lengths) && groups < HOST_FEWEST)
+                groups = HOST_FEWEST;
+            st = measure_step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes, groups);
             *ps[kind] = m->ns;
         }
         mem.point[mem.npoints++] = p;
