@@ -16,6 +16,7 @@ import torch.distributed as dist  # noqa: E402
 
 import tutti  # noqa: E402
 import tutti.torch  # noqa: E402
+from tutti.torch._buffers import Buffers  # noqa: E402
 
 dist.init_process_group("tutti")
 ME, N = dist.get_rank(), dist.get_world_size()
@@ -677,6 +678,34 @@ def test_buffers():
     opt.step()
     assert same_everywhere(buffers(model))
     opt.close()
+
+
+class Lost:
+    """A group of two whose broadcast fails, as seen by rank 1, and the work of that broadcast."""
+
+    def size(self):
+        return 2
+
+    def rank(self):
+        return 1
+
+    def broadcast(self, tensors, root):
+        return self
+
+    def wait(self):
+        raise RuntimeError("rank 0 is dead")
+
+
+def test_lost_buffers():
+    """After a failed broadcast every use says so; after close() buffers are ordinary tensors."""
+    model = Normed()
+    shared = Buffers(Lost(), model, True)
+    shared.share()
+    for _ in range(2):
+        case.raises(RuntimeError, lambda: buffers(model), "rank 0 is dead")
+    shared.close()
+    assert all(type(b) is torch.Tensor for b in model.buffers())
+    assert buffers(model).isfinite().all()
 
 
 # ---- refused with a reason ----

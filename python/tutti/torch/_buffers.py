@@ -1,8 +1,9 @@
-"""Buffers: running means and the like, which a model changes in its forward pass. Rank 0's count, as with DDP.
+"""Buffers: running means and the like, which a model changes in its forward pass. Every rank gets
+rank 0's values, as with DDP.
 
-They are broadcast once per step(): afterwards, and not before somebody uses them, they are rank 0's on every rank, so that evaluation (on
-all ranks or on some) needs no communication. A second forward pass of the training model before step() broadcasts them first, which DDP
-does at every forward.
+step() starts one broadcast of all buffers, and the first use of a buffer waits for it. Evaluation,
+on all ranks or on some, then needs no communication of its own. A second forward pass of the
+training model before step() broadcasts them first, which DDP does at every forward pass.
 """
 
 import weakref
@@ -23,17 +24,20 @@ class _Wait:
     def __call__(self) -> None:
         buffers = self._buffers()
         if buffers is None:
-            raise RuntimeError("tutti: the DistributedOptimizer that this buffer waits for is gone: keep it as long as the model")
+            raise RuntimeError(
+                "tutti: the DistributedOptimizer that this buffer waits for is gone: "
+                "keep it as long as the model"
+            )
         buffers.wait()
 
 
 def as_bytes(t: torch.Tensor) -> torch.Tensor:
-    """Its memory, as one dimension of bytes."""
+    """The tensor's elements as a row of bytes."""
     return dense(t.detach()).reshape(-1).view(torch.uint8)
 
 
 class Buffers:
-    """Those of one model. `enabled` False: they stay each rank's own."""
+    """The buffers of one model. Without `enabled` every rank keeps its own."""
 
     def __init__(self, group: Any, model: torch.nn.Module, enabled: bool) -> None:
         self._group, self._model, self._enabled = group, weakref.ref(model), enabled
@@ -44,7 +48,7 @@ class Buffers:
         self._wait = _Wait(self)
 
     def _find(self) -> Iterator[torch.Tensor]:
-        """As they are now: modules may replace theirs."""
+        """The model's buffers at this moment: modules may replace them."""
         model, seen = self._model(), set()
         for module in model.modules() if model is not None else ():
             for b in module._buffers.values():
@@ -56,7 +60,9 @@ class Buffers:
         """The model is about to be called."""
         self.wait()
         model = self._model()
-        if not self._enabled or model is None or not (syncing and model.training and torch.is_grad_enabled()):
+        if not self._enabled or model is None:
+            return
+        if not (syncing and model.training and torch.is_grad_enabled()):
             return
         if self._dirty:
             self.share()
@@ -64,7 +70,7 @@ class Buffers:
         self._dirty = True
 
     def share(self) -> None:
-        """Starts a broadcast of rank 0's."""
+        """Starts a broadcast of rank 0's buffers."""
         self.wait()
         self._dirty = False
         if not self._enabled or self._group.size() == 1:
@@ -74,18 +80,21 @@ class Buffers:
             return
         mine = self._group.rank() == 0
         sizes = [b.numel() * b.element_size() for b in self._taken]
-        self._block = torch.cat([as_bytes(b) for b in self._taken]) if mine else torch.empty(sum(sizes), dtype=torch.uint8)
+        if mine:
+            self._block = torch.cat([as_bytes(b) for b in self._taken])
+        else:
+            self._block = torch.empty(sum(sizes), dtype=torch.uint8)
         self._work = self._group.broadcast([self._block], 0)
         for b in self._taken if not mine else ():
             await_on(b, self._wait)
 
     def wait(self) -> None:
-        """Returns when they have come."""
-        work, self._work = self._work, None
-        if work is None:
+        """Returns when they have come. After a failure it raises at every use, until close()."""
+        if self._work is None:
             return
-        taken, block, self._taken, self._block = self._taken, self._block, [], None
-        work.wait()
+        self._work.wait()
+        taken, block = self._taken, self._block
+        self._work, self._taken, self._block = None, [], None
         at = 0
         for b in taken if self._group.rank() else ():
             arrived(b)
@@ -96,8 +105,8 @@ class Buffers:
             at += n
 
     def close(self) -> None:
-        """Buffers are ordinary ones, whether the last broadcast has come or not."""
-        taken, self._taken = self._taken, []
+        """Makes the buffers ordinary tensors again, whether the last broadcast has come or not."""
+        taken, self._taken, self._work, self._block = self._taken, [], None, None
         for b in taken:
             arrived(b)
         self._enabled = False
