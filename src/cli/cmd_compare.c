@@ -1,28 +1,23 @@
 /* cmd_compare.c - tutti compare: the best plan of each network for each size, with its time, its
  * ratio to the bound, and the cost of the network in cables and switches.
  *
- *     sizes x networks -> entry[s][n] (a plan or a refusal) -> table, JSON, SVG
+ *     sizes x networks -> entry[s][n] (a plan or a refusal) -> compare_print.c: table, JSON, SVG
  *
- * Everything is planned first and printed afterwards. A refusal is an entry like any other: its
- * times are NaN, which no comparison `<` selects as the best.
+ * Everything is planned first and printed afterwards.
  *
  *     $ tutti compare star:4@1Gbps,5us ring:4@1Gbps,1us --sizes 1M..1M
  *     ...
  *       size    network           algorithm         predicted  x bound  x fastest  ms x cost
  *      1 MiB    star:4@1Gbps,5us  halving-doubling   12.62 ms    1.003      2.004      63.11
  *             * ring:4@1Gbps,1us  bi-ring            6.297 ms    1.001      1.000      25.19 * */
-#include "cli/cli.h"
+#include "cli/compare.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/output.h"
-#include "cli/plot.h"
-
 #define DEFAULT_SIZES "64K..256M"
-enum { MAX_SIZES = 64 };
 
 static const struct cli_option own[] = {
     {"sizes", 0, "MIN..MAX", "bytes of the whole vector (default " DEFAULT_SIZES ")"},
@@ -35,31 +30,6 @@ static const struct cli_option own[] = {
     {"svg", 0, "FILE", "also draw times by size"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_choice_options, cli_json_options, NULL};
-
-/* A network to compare. `cost` is cables and switches at the prices of --cost. */
-struct network {
-    const char *spec; /* as given */
-    struct tutti_topo *t;
-    struct tutti_topo_info info;
-    double cost;
-};
-
-/* The best plan of one network for one size. */
-struct entry {
-    bool refused, by_flow; /* us is the time at flow level, by which the plan was chosen */
-    char algo[48], why[504];
-    double us, bound_us, ratio; /* NaN when refused; ratio also when the bound is 0 */
-};
-
-/* All of a comparison; large, hence on the heap. */
-struct comparison {
-    struct cli_problem problem;
-    double cable, switched;
-    size_t networks, sizes;
-    struct network network[CLI_MAX_WORDS];
-    uint64_t bytes[MAX_SIZES];
-    struct entry entry[MAX_SIZES][CLI_MAX_WORDS];
-};
 
 /* ---- the command line ---- */
 
@@ -78,14 +48,15 @@ static int get_sizes(const struct cli_args *a, struct comparison *c)
     if (min % each || max % each)
         return cli_bad(a, "--sizes %s: not whole numbers of %s elements (%llu bytes each)", text,
                        tutti_dtype_name(c->problem.o.dtype), (unsigned long long)each);
-    for (uint64_t b = min;
-         c->sizes < MAX_SIZES - 1 && b<max; b = b> max / factor ? max : b * factor)
+    for (uint64_t b = min; c->sizes < COMPARE_SIZES - 1 && b < max;) {
         c->bytes[c->sizes++] = b;
+        b = b > max / factor ? max : b * factor;
+    }
     c->bytes[c->sizes++] = max;
     return 0;
 }
 
-/* Parses "C,S": two finite numbers that are not negative. */
+/* --cost: two finite numbers that are not negative. */
 static int get_cost(const struct cli_args *a, struct comparison *c)
 {
     const char *text = cli_value(a, "cost");
@@ -108,7 +79,7 @@ static int open_networks(const struct cli_args *a, struct comparison *c)
 {
     struct tutti_error err;
     for (size_t i = 0; i < a->nwords; i++) {
-        struct network *n = &c->network[i];
+        struct compare_network *n = &c->network[i];
         n->spec = a->words[i];
         int code = cli_parse_topo(a, n->spec, &n->t);
         if (code)
@@ -124,14 +95,14 @@ static int open_networks(const struct cli_args *a, struct comparison *c)
 /* ---- planning ---- */
 
 /* Plans one entry. A refusal or an exhausted budget is a result; other failures end the command. */
-static int plan(const struct cli_args *a, const struct comparison *c, size_t network,
-                uint64_t bytes, struct entry *ret)
+static int plan_entry(const struct cli_args *a, const struct comparison *c, size_t network,
+                      uint64_t bytes, struct compare_entry *ret)
 {
     struct tutti_plan_options o = c->problem.o;
     struct tutti_plan *p = NULL;
     struct tutti_plan_info info;
     struct tutti_error err;
-    *ret = (struct entry){.us = NAN, .bound_us = NAN, .ratio = NAN};
+    *ret = (struct compare_entry){.us = NAN, .bound_us = NAN, .ratio = NAN};
     o.count = bytes / tutti_dtype_bytes(o.dtype);
     if (tutti_plan_make(c->network[network].t, &o, &p, &err)) {
         ret->refused = true;
@@ -160,183 +131,10 @@ static int plan_all(const struct cli_args *a, struct comparison *c)
         for (size_t n = 0; n < c->networks && !code; n++) {
             cli_progress_show(&progress,
                               (double)(s * c->networks + n) / (double)(c->sizes * c->networks));
-            code = plan(a, c, n, c->bytes[s], &c->entry[s][n]);
+            code = plan_entry(a, c, n, c->bytes[s], &c->entry[s][n]);
         }
     cli_progress_end(&progress);
     return code;
-}
-
-/* Time x cost, the second measure; NaN when the network refuses. */
-static double time_cost(const struct comparison *c, size_t s, size_t n)
-{
-    return c->entry[s][n].us * c->network[n].cost;
-}
-
-/* The network with the least time, or the least time x cost, for size s; the first one of
- * equals; `networks` when all refuse. */
-static size_t best(const struct comparison *c, size_t s, bool by_cost)
-{
-    size_t found = c->networks;
-    double least = INFINITY;
-    for (size_t n = 0; n < c->networks; n++) {
-        double v = by_cost ? time_cost(c, s, n) : c->entry[s][n].us;
-        if (v < least) {
-            least = v;
-            found = n;
-        }
-    }
-    return found;
-}
-
-/* ---- answers ---- */
-
-/* The networks with their costs, once; rows refer to them by spec. */
-static void json_networks(struct tutti_json *j, const struct comparison *c)
-{
-    tutti_json_array(j, "networks");
-    for (size_t n = 0; n < c->networks; n++) {
-        const struct network *x = &c->network[n];
-        tutti_json_object(j, NULL);
-        tutti_json_string(j, "topo", x->spec);
-        tutti_json_u64(j, "ranks", x->info.ranks);
-        tutti_json_u64(j, "cables", x->info.links);
-        tutti_json_u64(j, "switches", x->info.switches);
-        tutti_json_real(j, "cost", x->cost);
-        tutti_json_end(j);
-    }
-    tutti_json_end(j);
-}
-
-/* One row: a network at a size, and whether it is the best of that size by either measure. */
-static void json_entry(struct tutti_json *j, const struct comparison *c, size_t s, size_t n)
-{
-    const struct entry *e = &c->entry[s][n];
-    tutti_json_object(j, NULL);
-    tutti_json_u64(j, "bytes", c->bytes[s]);
-    tutti_json_string(j, "topo", c->network[n].spec);
-    tutti_json_bool(j, "refused", e->refused);
-    if (e->refused)
-        tutti_json_string(j, "why", e->why);
-    else
-        tutti_json_string(j, "algo", e->algo);
-    tutti_json_real(j, "predicted_us", e->us);
-    if (!e->refused)
-        tutti_json_string(j, "chosen_by", e->by_flow ? "flow" : "step");
-    tutti_json_real(j, "bound_us", e->bound_us);
-    tutti_json_real(j, "ratio_to_bound", e->ratio);
-    tutti_json_real(j, "time_x_cost", time_cost(c, s, n));
-    tutti_json_bool(j, "fastest", best(c, s, false) == n);
-    tutti_json_bool(j, "least_time_x_cost", best(c, s, true) == n);
-    tutti_json_end(j);
-}
-
-static void print_json(const struct comparison *c)
-{
-    struct tutti_json *j = tutti_json_open(stdout);
-    tutti_json_object(j, NULL);
-    tutti_json_string(j, "coll", tutti_coll_name(c->problem.o.coll));
-    tutti_json_real(j, "cable_cost", c->cable);
-    tutti_json_real(j, "switch_cost", c->switched);
-    json_networks(j, c);
-    tutti_json_array(j, "rows");
-    for (size_t s = 0; s < c->sizes; s++)
-        for (size_t n = 0; n < c->networks; n++)
-            json_entry(j, c, s, n);
-    tutti_json_end(j);
-    tutti_json_end(j);
-    tutti_json_close(j);
-}
-
-/* One line of the table; the size is printed only on the first line of its group. */
-static void print_entry(const struct comparison *c, size_t s, size_t n, int width)
-{
-    const struct entry *e = &c->entry[s][n];
-    size_t quick = best(c, s, false);
-    char size[64] = "", time[64], ratio[48] = "-", cost[64], slower[64];
-    if (!n)
-        tutti_format_size(c->bytes[s], size, sizeof size);
-    if (e->refused) {
-        printf("%10s    %-*s  refused: %s\n", size, width, c->network[n].spec, e->why);
-        return;
-    }
-    if (isfinite(e->ratio))
-        snprintf(ratio, sizeof ratio, "%.3f", e->ratio);
-    snprintf(slower, sizeof slower, "%.3f", e->us > 0 ? e->us / c->entry[s][quick].us : 1);
-    cli_format_number(time_cost(c, s, n) / 1000, cost, sizeof cost);
-    printf("%10s  %c %-*s  %-19s %12s %8s %10s %11s %s\n", size, quick == n ? '*' : ' ', width,
-           c->network[n].spec, e->algo, tutti_format_us(e->us, time, sizeof time), ratio, slower,
-           cost, best(c, s, true) == n ? "*" : "");
-}
-
-/* Networks of different sizes are compared with a warning: they do different work. */
-static bool same_ranks(const struct comparison *c)
-{
-    for (size_t n = 1; n < c->networks; n++)
-        if (c->network[n].info.ranks != c->network[0].info.ranks)
-            return false;
-    return true;
-}
-
-static void print_text(const struct comparison *c)
-{
-    /* The column of specs is as wide as the longest one, and at least as wide as its title. */
-    int width = 7;
-    char cost[64], cable[64], switched[64];
-    for (size_t n = 0; n < c->networks; n++)
-        width = (int)strlen(c->network[n].spec) > width ? (int)strlen(c->network[n].spec) : width;
-    printf("%-*s  %8s %8s %8s %10s\n", width, "network", "ranks", "cables", "switches", "cost");
-    for (size_t n = 0; n < c->networks; n++) {
-        const struct network *x = &c->network[n];
-        printf("%-*s  %8u %8u %8u %10s\n", width, x->spec, x->info.ranks, x->info.links,
-               x->info.switches, cli_format_number(x->cost, cost, sizeof cost));
-    }
-    printf("cost: a cable %s, a switch %s, whatever their speed (--cost C,S)\n",
-           cli_format_number(c->cable, cable, sizeof cable),
-           cli_format_number(c->switched, switched, sizeof switched));
-    if (!same_ranks(c))
-        printf("the networks differ in their number of ranks: a vector of a size is more work on "
-               "more of them\n");
-    printf("\n%s, the best plan of each; * is the least of a size\n%10s    %-*s  %-19s %12s %8s "
-           "%10s %11s\n",
-           tutti_coll_name(c->problem.o.coll), "size", width, "network", "algorithm", "predicted",
-           "x bound", "x fastest", "ms x cost");
-    for (size_t s = 0; s < c->sizes; s++)
-        for (size_t n = 0; n < c->networks; n++)
-            print_entry(c, s, n, width);
-}
-
-/* Draws a line per network. The points of a network are consecutive: point i is size i % sizes
- * of network i / sizes. xy holds all x values, then all y values. */
-static int compare_draw(const struct cli_args *a, const struct comparison *c,
-                        struct cli_output *svg)
-{
-    size_t points = c->networks * c->sizes;
-    double *xy = calloc(2 * points, sizeof *xy);
-    const char **line = calloc(points, sizeof *line);
-    char(*names)[200] = calloc(c->networks, sizeof *names), title[96];
-    /* One check for all three; each step below is skipped after a failure. */
-    bool ok = xy && line && names;
-    for (size_t n = 0; ok && n < c->networks; n++)
-        snprintf(names[n], sizeof names[n], "%.120s: %u cable%s, %u switch%s", c->network[n].spec,
-                 c->network[n].info.links, c->network[n].info.links == 1 ? "" : "s",
-                 c->network[n].info.switches, c->network[n].info.switches == 1 ? "" : "es");
-    for (size_t i = 0; ok && i < points; i++) {
-        line[i] = names[i / c->sizes];
-        xy[i] = (double)c->bytes[i % c->sizes];
-        xy[points + i] = c->entry[i % c->sizes][i / c->sizes].us;
-    }
-    snprintf(title, sizeof title, "%s, the best plan on each network (predicted)",
-             tutti_coll_name(c->problem.o.coll));
-    if (ok)
-        cli_plot_draw(svg->f, &(struct cli_plot){title,
-                                                 {"size of the vector", CLI_PLOT_BYTES, xy, false},
-                                                 {"time", CLI_PLOT_US, xy + points, false},
-                                                 points,
-                                                 line});
-    free(xy);
-    free(line);
-    free(names);
-    return ok ? cli_output_keep(a, svg) : cli_bad(a, "out of memory");
 }
 
 static int compare_compare(const struct cli_args *a, struct comparison *c, struct cli_output *svg)
@@ -358,13 +156,13 @@ static int compare_compare(const struct cli_args *a, struct comparison *c, struc
     /* cli_output_keep clears svg->f, so that it must be asked before. */
     bool alone = svg->f == stdout;
     if (!code && svg->f)
-        code = compare_draw(a, c, svg);
+        code = cli_compare_draw(a, c, svg);
     if (code || alone)
         return code;
     if (cli_flag(a, "json"))
-        print_json(c);
+        cli_compare_json(c);
     else
-        print_text(c);
+        cli_compare_text(c);
     return CLI_OK;
 }
 
@@ -398,8 +196,7 @@ const struct cli_command cli_compare = {
                "--cost; of time x cost (in ms), less is better. FILE - is standard output "
                "(and no table).",
     .examples =
-        "tutti compare star:16@10Gbps,5us torus:4x4@10Gbps,1us fattree:4,2@10Gbps,1us --sizes "
-        "64K..256M --svg networks.svg\n"
+        "tutti compare star:16@10Gbps,5us torus:4x4@10Gbps,1us --sizes 64K..1M --svg networks.svg\n"
         "tutti compare nics:25G,25G,25G,10G star:4@25Gbps --coll all-gather --cost 1,20 --json",
     .options = options,
     .min_words = 1,

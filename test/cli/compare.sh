@@ -28,7 +28,7 @@ widths = [float(w) for w in re.findall(r'stroke-width="([0-9.]+)"', open("out").
 assert len(widths) == 2 and widths[0] > widths[1], widths
 PROGRAM
 runs 0 compare star:8 star:16 --sizes 1M..1M
-says 'differ in their number of ranks'
+says 'the networks have different numbers of ranks'
 runs 2 compare star:8 star:8 --sizes 1M
 complains 'MIN..MAX is needed'
 runs 2 compare star:8 strar:8
