@@ -214,11 +214,14 @@ void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
     fputc('\n', out);
 }
 
-/* An option: its name and argument, then what it does, at column HELP. */
+/* An option: its name and argument, then what it does, at column HELP; below them if they do not
+ * leave a blank before it. */
 static void put_option(FILE *out, const char *left, const char *help)
 {
-    int n = fprintf(out, "  %-*s ", HELP - 3, left);
-    cli_put_wrapped(out, help, (size_t)(n > 0 ? n : 0), HELP);
+    fprintf(out, "  %-*s ", HELP - 3, left);
+    if (strlen(left) > HELP - 3)
+        fprintf(out, "\n%*s", HELP, "");
+    cli_put_wrapped(out, help, HELP, HELP);
 }
 
 /* All of it comes from the command's table: synopsis, summary, details, options, examples. */

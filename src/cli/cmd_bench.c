@@ -31,7 +31,7 @@ static const struct cli_option own[] = {
     {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
     {"in-place", 0, NULL, "only in place: input and output are one buffer (default: both ways)"},
     {"out-of-place", 0, NULL, "only out of place"},
-    {"check", 0, NULL, "compare every element of the last call"},
+    {"check", 0, NULL, "compare every element of one more call"},
     {"explain", 0, NULL, "say what ran, how, and measured over predicted time"},
     {"html", 0, "FILE", "also write a page for a browser"},
     {0}};

@@ -142,8 +142,8 @@ const struct cli_command cli_bound = {
     .summary = "lower bound on the time of a collective, and the certificate for it",
     .details = "No schedule without reduction inside switches can be faster. The certificate names "
                "what must cross which links.",
-    .examples = "tutti bound --topo torus:8x8@16GB/s,150ns --size 64M --json\ntutti bound --topo "
-                "nics:10G,10G,10G,2.5G --size 100M",
+    .examples = "tutti bound --topo torus:8x8@16GB/s,150ns --size 64M --json\n"
+                "tutti bound --topo nics:10G,10G,10G,2.5G --size 100M",
     .options = options,
     .run = bound_run,
 };

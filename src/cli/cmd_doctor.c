@@ -227,8 +227,10 @@ const struct cli_command cli_doctor = {
                "shows ranks, hosts and addresses, tries a connection between all pairs, runs an "
                "all-reduce and measures. Exit 1 when "
                "something needed does not work.",
-    .examples = "tutti doctor\ntutti doctor -n 4\ntutti lab --nodes 3 -- tutti doctor\nmpirun -n 4 "
-                "tutti doctor --json",
+    .examples = "tutti doctor\n"
+                "tutti doctor -n 4\n"
+                "tutti lab --nodes 3 -- tutti doctor\n"
+                "mpirun -n 4 tutti doctor --json",
     .options = options,
     .run = doctor_run,
 };

@@ -290,12 +290,13 @@ const struct cli_command cli_explain = {
                "3-switch 0' (both directions), 'rank 3 -> switch 0',\n"
                "or a cable's number. A slow rank's links are slower by its factor; tutti sim "
                "--slow also slows its overhead and reductions.",
-    .examples = "tutti explain --topo star:8@1Gbps,50us --size 64K\ntutti explain --topo torus:4x4 "
-                "--size 1M --envelope 1K..256M\n"
-                "tutti explain --topo torus:4x4 --size 64M --down 'link=rank 0-rank 1' --degrade "
-                "'link=rank 5-rank 6,factor=4'\n"
-                "tutti explain --topo star:8@1Gbps,50us --size 8M --slow rank=3,factor=2\n"
-                "tutti explain --topo torus:4x4 --size 64M --html explain.html",
+    .examples =
+        "tutti explain --topo star:8@1Gbps,50us --size 64K\n"
+        "tutti explain --topo torus:4x4 --size 1M --envelope 1K..256M\n"
+        "tutti explain --topo torus:4x4 --size 64M --down 'link=rank 0-rank 1'\n"
+        "tutti explain --topo torus:4x4 --size 64M --degrade 'link=rank 5-rank 6,factor=4'\n"
+        "tutti explain --topo star:8@1Gbps,50us --size 8M --slow rank=3,factor=2\n"
+        "tutti explain --topo torus:4x4 --size 64M --html explain.html",
     .options = options,
     .run = explain_run,
 };

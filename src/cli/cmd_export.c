@@ -96,12 +96,13 @@ const struct cli_command cli_export = {
                "limit that the plan breaks (the sentence says which). Segments become nodes of "
                "their own in traces (goal, chakra);\n"
                "engines (msccl-xml, msccl-json) cut messages themselves. FILE - is standard input.",
-    .examples = "tutti plan --topo torus:4x4 --algo multitree --size 16M | tutti export --format "
-                "msccl-xml - -o multitree.xml\n"
-                "tutti plan --topo star:8 --algo ring --size 1M | tutti export --format goal - -o "
-                "ring.goal\n"
-                "tutti plan --topo ring:6 --algo ring --size 1M | tutti export --format svg - -o "
-                "ring.svg\ntutti export --list",
+    .examples =
+        "tutti plan --topo torus:4x4 --size 16M -o plan.json\n"
+        "tutti export --format msccl-xml plan.json -o plan.xml\n"
+        "tutti plan --topo star:8 --algo ring --size 1M | tutti export --format goal - -o "
+        "ring.goal\n"
+        "tutti plan --topo ring:6 --algo ring --size 1M | tutti export --format svg - -o ring.svg\n"
+        "tutti export --list",
     .options = options,
     .max_words = 1,
     .run = run,

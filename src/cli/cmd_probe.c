@@ -283,10 +283,10 @@ const struct cli_command cli_probe = {
         "In the report \">\" means at least: no flows filled the link. Confidence is the part of "
         "the measured pairs that the topology predicts within 15 %. tutti-topology(5) says what "
         "this cannot see.",
-    .examples = "tutti probe -n 8 -o measured.json\ntutti explain --topo measured.json --size "
-                "100M\ntutti lab --rates "
-                "1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\nmpirun -n 4 tutti "
-                "probe -o measured.json",
+    .examples = "tutti probe -n 8 -o measured.json\n"
+                "tutti explain --topo measured.json --size 100M\n"
+                "tutti lab --rates 1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\n"
+                "mpirun -n 4 tutti probe -o measured.json",
     .options = options,
     .opens_comm = true,
     .run = probe_run,

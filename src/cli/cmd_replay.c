@@ -262,8 +262,7 @@ const struct cli_command cli_replay = {
         "or modelled, whichever is shorter: sync f+b+c; wfbp, bucket, mgwfbp, hybrid f+max(b,c); "
         "dear max(f,c/2)+max(b,c/2); bytescheduler max(c,f+b).",
     .examples = "tutti replay -n 4 --model resnet50 --policy all\n"
-                "tutti lab --nodes 4 --rate 1gbit -- tutti replay --model alexnet --batch 128 "
-                "--policy all\n"
+                "tutti lab --nodes 4 --rate 1gbit -- tutti replay --model alexnet --batch 128\n"
                 "tutti replay -n 2 --model profile.json --policy dear --json",
     .options = options,
     .opens_comm = true,

@@ -404,13 +404,14 @@ const struct cli_command cli_sim = {
         "levels), and the bound is that of what is left. Links are named as in the reports: 'rank "
         "3-switch 0' (both directions), 'rank 3 -> switch 0', or a cable's number.\n\n"
         "FILE - is standard output (and no report). An interrupted run leaves no file behind.",
-    .examples = "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
-                "tutti sim --topo fattree:8,2@16GB/s,150ns --algo halving-doubling --size 1M "
-                "--level packet\n"
-                "tutti sim --topo dln:65536@100Gbps,1us --algo circulant --size 100M --level step\n"
-                "tutti sim --topo star:8@1Gbps,50us --algo ring --size 8M --slow rank=5,factor=2 "
-                "--degrade 'link=rank 3-switch 0,factor=4'\n"
-                "tutti sim --topo star:7 --plan plan.json --timeline out.json --links links.csv",
+    .examples =
+        "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
+        "tutti sim --topo fattree:8,2@16GB/s,150ns --algo halving-doubling --size 1M --level "
+        "packet\n"
+        "tutti sim --topo dln:65536@100Gbps,1us --algo circulant --size 100M --level step\n"
+        "tutti sim --topo star:8 --algo ring --size 8M --slow rank=5,factor=2\n"
+        "tutti sim --topo star:8 --algo ring --size 8M --degrade 'link=rank 3-switch 0,factor=4'\n"
+        "tutti sim --topo star:7 --plan plan.json --timeline out.json --links links.csv",
     .options = options,
     .run = sim_run,
 };

@@ -309,7 +309,8 @@ const struct cli_command cli_top = {
                "another rank came; the slowest rank is the one that the others wait for. "
                "--prometheus serves the counters at /metrics.",
     .examples = "tutti run -n 4 --top -- ./program & tutti top\n"
-                "tutti top --once --json\ntutti top --prometheus 9464",
+                "tutti top --once --json\n"
+                "tutti top --prometheus 9464",
     .options = options,
     .run = top_run,
 };

@@ -272,10 +272,10 @@ const struct cli_command cli_topo = {
         "with others.\n\n"
         "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds lists "
         "the kinds.",
-    .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 "
-                "2))@100Gbps/25Gbps/10Gbps' --json\n"
-                "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --from-matrix rates.csv "
-                "--unit Gbps --file > cluster.json\n"
+    .examples = "tutti topo torus:8x8@16GB/s,150ns\n"
+                "tutti topo 'tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps' --json\n"
+                "tutti topo fattree:8,2 --file > cluster.json\n"
+                "tutti topo --from-matrix rates.csv --unit Gbps --file > cluster.json\n"
                 "tutti topo --from-slurm /etc/slurm/topology.conf --link 100Gbps/400Gbps,2us\n"
                 "tutti topo --kinds",
     .options = options,

@@ -348,16 +348,16 @@ const struct cli_command cli_train_sim = {
         "profile (tutti-profile(5)) brings measured ones.\n\n"
         "exposed is what communication adds to compute; the ideal is the policy's own closed form "
         "(dear's has the published barrier between its phases; ours has none, and can beat it).\n\n"
-        "No policy beats max(c, forward + backward), c being its collectives for everything at "
-        "once; x limit is over the least of these limits.",
-    .examples = "tutti train-sim --model alexnet --batch 128 --policy dear --topo "
-                "star:4@1Gbps,30us --json\n"
-                "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring --html "
-                "step.html\n"
-                "tutti train-sim --model bert-base --topo star:64@10Gbps,25us --policy dear "
-                "--fusion bayesian --save-tuning bert.json\n"
-                "tutti train-sim --model alexnet --topo star:4@1Gbps,30us --policy hybrid "
-                "--buckets --timeline step.json",
+        "No policy beats its limit, max(c, forward + backward), where c is the time of its "
+        "collectives for all gradients at once; x limit is the step over the least of these "
+        "limits.",
+    .examples =
+        "tutti train-sim --model alexnet --batch 128 --policy dear --topo star:4@1Gbps,30us "
+        "--json\n"
+        "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring --html step.html\n"
+        "tutti train-sim --model bert-base --topo star:64@10Gbps,25us --fusion bayesian\n"
+        "tutti train-sim --model alexnet --topo star:4 --policy hybrid --buckets --timeline "
+        "step.json",
     .options = options,
     .run = train_sim_run,
 };

@@ -134,7 +134,8 @@ const struct cli_command cli_verify = {
                "fingerprints modulo 2^61-1 are used and the\n"
                "probability that a wrong plan passes is printed. FILE - is standard input. Exit "
                "status 1: not correct.",
-    .examples = "tutti verify plan.json\ntutti plan --topo star:16 --size 1M | tutti verify -\n"
+    .examples = "tutti verify plan.json\n"
+                "tutti plan --topo star:16 --size 1M | tutti verify -\n"
                 "tutti verify --topo star:65536 --algo circulant --size 100M",
     .options = options,
     .max_words = 1,

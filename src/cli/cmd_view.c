@@ -278,10 +278,8 @@ const struct cli_command cli_view = {
         "calls, waits and pieces of every rank beside the simulation of the same plans, training "
         "steps beside the policy's plan, which rank was late, which link was slow.",
     .examples =
-        "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o "
-        "compare.html\n"
-        "tutti plan --topo torus:4x4 --algo multitree --size 64M -o plan.json && tutti view "
-        "plan.json -o plan.html\n"
+        "tutti view --topo torus:4x4 --algo multitree,bucket,ring --size 16M -o compare.html\n"
+        "tutti plan --topo torus:4x4 --size 64M -o plan.json && tutti view plan.json -o plan.html\n"
         "tutti run -n 4 --trace run.json -- ./program && tutti view run.json -o run.html",
     .options = options,
     .max_words = VIEW_MAX,

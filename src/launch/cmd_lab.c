@@ -200,8 +200,9 @@ const struct cli_command launch_lab = {
     .details =
         "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each "
         "link shaped to the rate in both directions (with --groups on a switch per group, whose "
-        "uplinks are shaped as well), and removes them again, also after Ctrl-C or a crash; what "
-        "a killed lab left the next one removes. The machine's own interfaces are not touched.\n\n"
+        "uplinks are shaped as well), and removes them again, also after Ctrl-C or a crash; the "
+        "next lab removes what a killed one has left. The machine's own interfaces are not "
+        "touched.\n\n"
         "Each command is one rank of a job, with the variables of tutti run. Rank 0 has standard "
         "input and output; the others' output is discarded, or shown on standard error with "
         "--prefix; standard error is always shown behind the rank. With --elastic ranks may die, "

@@ -33,8 +33,8 @@ const struct cli_option launch_job_options[] = {
     {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
     {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
     {"tuning", 0, "FILE", "rules that fix algorithms: sets TUTTI_TUNING"},
-    {"trace", 0, "FILE", "write there what every rank did: sets TUTTI_TRACE"},
-    {"top", 0, NULL, "let tutti top look at it: sets TUTTI_TOP"},
+    {"trace", 0, "FILE", "write what every rank did to FILE: sets TUTTI_TRACE"},
+    {"top", 0, NULL, "count calls and bytes for tutti top: sets TUTTI_TOP"},
     {0}};
 
 static int read_timeout(const struct cli_args *a, struct launch_job *j)

@@ -35,7 +35,7 @@ static const struct repro_experiment experiments[] = {
 enum { NEXPERIMENTS = sizeof experiments / sizeof experiments[0] };
 
 static const struct cli_option own[] = {
-    {"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
+    {"quick", 0, NULL, "fewer sizes and cases; all checks are still made"},
     {"svg", 0, "DIR",
      "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
     {"html", 0, "DIR", "also write a page with claims, tables and pictures, DIR/EXPERIMENT.html"},
@@ -143,8 +143,9 @@ const struct cli_command repro_command = {
                "which are ours, and what must hold; exit 1 when something that must hold does not. "
                "dln and multitree without --quick take "
                "minutes.",
-    .examples =
-        "tutti repro dln --json\ntutti repro flexreduce --html .\ntutti repro all --html papers",
+    .examples = "tutti repro dln --json\n"
+                "tutti repro flexreduce --html .\n"
+                "tutti repro all --html papers",
     .options = options,
     .max_words = 1,
     .run = repro_run_it,

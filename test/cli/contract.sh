@@ -117,10 +117,13 @@ runs 0 verify root.json
 
 runs 0 --help
 says 'explain'
-for c in topo algos plan verify bound explain sim run lab; do
+commands=$(sed -n 's/^  \([a-z][a-z-]*\)  *.*/\1/p' out)
+[ "$(wc -w <<<"$commands")" -ge 19 ] || bad "--help lists too few commands: $commands"
+for c in $commands; do
     runs 0 $c --help
     says '^examples:'
     says "tutti $c"
+    grep -nE '.{101}' out && bad "$c --help has lines of more than 100 columns"
 done
 TUTTI_TOPO=star:5 runs 0 explain --size 1K --json
 json 'd["winner"]'
