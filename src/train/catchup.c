@@ -1,42 +1,30 @@
-/* catchup.c - elastic trainers: whoever is behind or new gets what the others have.
+/* catchup.c - elastic trainers: after a change of the ranks the interrupted step is finished.
  *
- * A death interrupts a step at some bucket, another one on each rank. A bucket's mean is final as
- * soon as one rank that lives has it: its caller may already compute with it. So every rank says
- * which means it has; what some rank has all others get, and only what no rank has is reduced
- * again, with everybody's own gradients (docs/how/membership.md has the argument).
+ * A death interrupts a step at a bucket, which differs from rank to rank. A bucket's mean is final
+ * as soon as one rank that lives has it: its caller may already compute with it. So every rank says
+ * which means it has. What some rank has the others get from it, and only what no rank has is
+ * reduced again, from each rank's own gradients (docs/how/membership.md has the argument).
  *
  *                   buckets of step 7
  *     rank 0        0 1 2 . .       `.` not here        0 1 2 come from ranks 0 and 1 in turn,
- *     rank 1        0 1 . . .                           3 4 are reduced again by those who live
+ *     rank 1        0 1 . . .                           3 4 are reduced again by both
  *
- * Newcomers get parameters and the optimizer's state of all members, by broadcasts:
- *
- *     pieces        0   1   2   3   4   5  ...
- *     from member   0   1   2   0   1   2
- *
- * Where the state is sharded it moves to other ranks with every change (shares.c). */
+ * Then newcomers get what the others have (newcomers.c). Where the state is sharded it moves to
+ * other ranks with every change (shares.c). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "train/train_int.h"
 
-enum { PIECE_BYTES = 4 << 20 };
-
 /* What the ranks are to each other, equal on all of them. */
 struct muster {
-    const struct tt_standing *all;
+    const struct tt_train_standing *all;
     uint64_t open; /* the step that was interrupted; 0: none */
     uint32_t *members, nmembers;
     char *has;      /* of each rank, each bucket and the gate: 1 */
     uint32_t nhas;  /* of one rank */
     uint32_t turns; /* taken so far */
-};
-
-/* Numbers that newcomers need, besides arrays. */
-struct note {
-    uint64_t steps, hash, groups, caller_bytes;
-    double norm, scale;
 };
 
 tutti_status tt_train_hand(struct tt_trainer *t, uint32_t root, void *data, size_t bytes,
@@ -60,24 +48,25 @@ tutti_status tt_train_hand(struct tt_trainer *t, uint32_t root, void *data, size
 
 /* ---- standings ---- */
 
-tutti_status tt_train_stand(struct tt_trainer *t, struct tt_standing **ret, struct tutti_error *err)
+tutti_status tt_train_stand(struct tt_trainer *t, struct tt_train_standing **ret,
+                            struct tutti_error *err)
 {
     const struct tt_elastic *e = &t->elastic;
-    struct tt_standing mine = {.member = e->member}, *all = tt_zalloc(t->ranks, sizeof *all);
+    struct tt_train_standing mine = {.member = e->member}, *all = tt_zalloc(t->ranks, sizeof *all);
     if (!all)
         return tt_fail_memory(err, "standings");
     if (e->member)
-        mine = (struct tt_standing){.member = true,
-                                    .steps = t->steps,
-                                    .done = tt_train_all_done(t),
-                                    .between = !atomic_load(&t->active),
-                                    .hashed = e->hashed,
-                                    .hash = e->hash,
-                                    .share = e->now.rank,
-                                    .shares = e->now.ranks,
-                                    .made = e->now.made,
-                                    .past_share = e->past.rank,
-                                    .past_shares = e->past.ranks};
+        mine = (struct tt_train_standing){.member = true,
+                                          .steps = t->steps,
+                                          .done = tt_train_all_done(t),
+                                          .between = !atomic_load(&t->active),
+                                          .hashed = e->hashed,
+                                          .hash = e->hash,
+                                          .share = e->now.rank,
+                                          .shares = e->now.ranks,
+                                          .made = e->now.made,
+                                          .past_share = e->past.rank,
+                                          .past_shares = e->past.ranks};
     tutti_status st = tt_train_exchange(t, &mine, sizeof mine, all, err);
     if (st)
         free(all);
@@ -94,7 +83,7 @@ static tutti_status compare_hashes(struct tt_trainer *t, const struct muster *m,
     if (!cards)
         return tt_fail_memory(err, "fingerprints");
     for (uint32_t i = m->nmembers; i-- > 0;) {
-        const struct tt_standing *s = &m->all[m->members[i]];
+        const struct tt_train_standing *s = &m->all[m->members[i]];
         hash = s->hashed >= most ? s->hash : hash;
         most = s->hashed >= most ? s->hashed : most;
     }
@@ -111,7 +100,7 @@ static tutti_status compare_hashes(struct tt_trainer *t, const struct muster *m,
 /* The interrupted step is the lowest that some member has begun and not all of whose launches have
  * ended there. A member may be one step ahead, but then it has all of it, and no launch of the next
  * step: the check, which comes first, ends on no rank before all have begun the step. */
-static tutti_status make_muster(struct tt_trainer *t, const struct tt_standing *all,
+static tutti_status make_muster(struct tt_trainer *t, const struct tt_train_standing *all,
                                 struct muster *m, struct tutti_error *err)
 {
     *m = (struct muster){.all = all, .nhas = t->policy->nbuckets + 1};
@@ -163,8 +152,8 @@ static tutti_status tell_results(struct tt_trainer *t, struct muster *m, struct 
     return st;
 }
 
-/* The rank that gives result k; t->ranks: nobody has it. *ret_lacks: a rank in this step lacks it.
- */
+/* The rank that gives result k; t->ranks: no rank has it. *ret_lacks: a rank in this step lacks
+ * it. */
 static uint32_t find_giver(const struct tt_trainer *t, struct muster *m, uint32_t k,
                            bool *ret_lacks)
 {
@@ -180,8 +169,8 @@ static uint32_t find_giver(const struct tt_trainer *t, struct muster *m, uint32_
     return giver;
 }
 
-/* Everybody who is in this step has what anybody has. Marked one by one: when the giver dies, what
- * came before counts. *ret_missing: how many results nobody has. */
+/* Every rank that is in this step gets the results that some rank has. They are marked one by one:
+ * when the giver dies, those that came before count. *ret_missing: results that no rank has. */
 static tutti_status share_results(struct tt_trainer *t, struct muster *m, uint32_t *ret_missing,
                                   struct tutti_error *err)
 {
@@ -216,7 +205,7 @@ static void all_set(struct tt_trainer *t, bool done)
 }
 
 /* Sharded: the gate decides. If any rank has passed it, every mean is with an owner or a guardian
- * who lives, and the step counts; else no rank has updated anything, and all of it is repeated. */
+ * that lives, and the step counts; else no rank has updated anything, and all of it is repeated. */
 static tutti_status share_shards(struct tt_trainer *t, struct muster *m, uint32_t *ret_missing,
                                  struct tutti_error *err)
 {
@@ -253,7 +242,7 @@ static tutti_status share_shards(struct tt_trainer *t, struct muster *m, uint32_
     return st;
 }
 
-/* The step is complete, or the launches whose results nobody has start again, behind the check. */
+/* The step is complete, or the launches whose results no rank has start again, behind the check. */
 static tutti_status resume(struct tt_trainer *t, struct muster *m, struct tutti_error *err)
 {
     uint32_t missing = 0;
@@ -274,165 +263,7 @@ static tutti_status resume(struct tt_trainer *t, struct muster *m, struct tutti_
     return TUTTI_OK;
 }
 
-/* ---- newcomers ---- */
-
-/* Buckets and launches stay as they are when ranks come and go: callers have views into buckets,
- * and have handed over parts of a step. */
-tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_standing *all,
-                                   struct tutti_error *err)
-{
-    struct tt_policy p = t->elastic.member ? *t->policy : (struct tt_policy){0};
-    uint32_t root = t->ranks, newcomers = 0;
-    for (uint32_t r = t->ranks; r-- > 0;) {
-        root = all[r].member ? r : root;
-        newcomers += !all[r].member;
-    }
-    if (!newcomers)
-        return TUTTI_OK;
-    tutti_status st = tt_train_hand(t, root, &p, sizeof p, err);
-    if (!st && p.ntensors != t->ntensors)
-        st = tt_fail(err, TUTTI_ERR_DIFFERS, "rank %u has planned for %u tensors, not %u", root,
-                     p.ntensors, t->ntensors);
-    if (st)
-        return st;
-    p.buckets = tt_alloc(p.nbuckets, sizeof *p.buckets);
-    p.launches = tt_alloc(p.nlaunches, sizeof *p.launches);
-    struct tt_policy *own = tt_alloc(1, sizeof *own);
-    if (!p.buckets || !p.launches || !own)
-        st = tt_fail_memory(err, "policy");
-    else if (t->elastic.member) {
-        memcpy(p.buckets, t->policy->buckets, p.nbuckets * sizeof *p.buckets);
-        memcpy(p.launches, t->policy->launches, p.nlaunches * sizeof *p.launches);
-    }
-    if (!st)
-        st = tt_train_hand(t, root, p.buckets, p.nbuckets * sizeof *p.buckets, err);
-    if (!st)
-        st = tt_train_hand(t, root, p.launches, p.nlaunches * sizeof *p.launches, err);
-    if (st || t->elastic.member) {
-        free(p.buckets);
-        free(p.launches);
-        free(own);
-        return st;
-    }
-    *own = p;
-    t->policy = own;
-    return TUTTI_OK;
-}
-
-/* Steps, values of the groups, how often each tensor was updated. */
-static tutti_status hand_numbers(struct tt_trainer *t, uint32_t root, struct note *n,
-                                 struct tutti_error *err)
-{
-    bool came = !t->elastic.member;
-    if (t->rank == root)
-        *n = (struct note){.steps = t->elastic.bound,
-                           .hash = t->elastic.hash,
-                           .groups = t->ngroups,
-                           .norm = t->norm,
-                           .scale = t->next_scale};
-    tutti_status st = tt_train_hand(t, root, n, sizeof *n, err);
-    struct tt_train_group *groups = st ? NULL : tt_zalloc(n->groups, sizeof *groups);
-    uint64_t *updates = st ? NULL : tt_zalloc(t->ntensors, sizeof *updates);
-    if (!st && (!groups || !updates))
-        st = tt_fail_memory(err, "numbers");
-    if (!st && t->rank == root)
-        memcpy(groups, t->next_groups, n->groups * sizeof *groups);
-    /* A member that has begun the next step has counted it. */
-    for (uint32_t i = 0; !st && i < t->ntensors; i++)
-        updates[i] = t->tensors[i].updates - (t->steps > t->elastic.bound);
-    if (!st)
-        st = tt_train_hand(t, root, groups, n->groups * sizeof *groups, err);
-    if (!st)
-        st = tt_train_hand(t, root, updates, t->ntensors * sizeof *updates, err);
-    for (uint32_t i = 0; !st && came && i < t->ntensors; i++)
-        t->tensors[i].updates = updates[i];
-    for (size_t g = 0; !st && came && g < n->groups && g < t->ngroups; g++)
-        t->groups[g] = t->next_groups[g] = groups[g];
-    free(groups);
-    free(updates);
-    return st;
-}
-
-static tutti_status hand_callers(struct tt_trainer *t, uint32_t root, struct tutti_error *err)
-{
-    const struct tt_train_options *o = &t->options;
-    uint64_t bytes = t->rank == root && o->save ? o->save(o->ctx, NULL, 0) : 0;
-    tutti_status st = tt_train_hand(t, root, &bytes, sizeof bytes, err);
-    if (st || !bytes)
-        return st;
-    char *data = tt_zalloc(bytes, 1);
-    if (!data)
-        return tt_fail_memory(err, "the caller's bytes");
-    if (t->rank == root)
-        o->save(o->ctx, data, bytes);
-    st = tt_train_hand(t, root, data, bytes, err);
-    if (!st && !t->elastic.member && o->load)
-        o->load(o->ctx, data, bytes);
-    free(data);
-    return st;
-}
-
-/* One array, in pieces from all members in turn. */
-static tutti_status hand_array(struct tt_trainer *t, struct muster *m, char *data, size_t bytes,
-                               struct tutti_error *err)
-{
-    tutti_status st = TUTTI_OK;
-    for (size_t at = 0, n; !st && at < bytes; at += n) {
-        n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        st = tt_train_hand(t, m->members[m->turns++ % m->nmembers], data + at, n, err);
-    }
-    return st;
-}
-
-/* Members receive what they have already. */
-static tutti_status hand_arrays(struct tt_trainer *t, struct muster *m, struct tutti_error *err)
-{
-    tutti_status st = TUTTI_OK;
-    for (uint32_t i = 0; !st && i < t->ntensors; i++) {
-        struct tt_tensor *x = &t->tensors[i];
-        st = hand_array(t, m, x->param, x->v.count * tt_train_param_each(x), err);
-        if (x->v.param && x->param != x->v.param && !t->elastic.member && !st)
-            memcpy(x->v.param, x->param, tt_train_bytes(x));
-        for (uint32_t s = 0; !st && s < TT_STATES && !tt_train_sharded(t); s++)
-            if (t->state[s] && (s != TT_STATE_MASTER || (tt_train_half(x->v.dtype) && !x->v.wide)))
-                st = hand_array(t, m, t->state[s] + x->state_at,
-                                x->v.count * tt_train_state_each(x->v.dtype), err);
-    }
-    return st;
-}
-
-/* All members have done the same steps now, and updated everything. */
-static tutti_status introduce(struct tt_trainer *t, struct muster *m, struct tutti_error *err)
-{
-    struct note n = {0};
-    tutti_status st = TUTTI_OK;
-    for (uint32_t i = 0; i < m->nmembers; i++)
-        if (!m->all[m->members[i]].between && m->all[m->members[i]].steps == t->elastic.bound)
-            return tt_fail(err, TUTTI_ERR_ARG,
-                           "newcomers came while rank %u was in step %llu: call "
-                           "tutti_trainer_flush before tutti_comm_admit",
-                           m->members[i], (unsigned long long)t->elastic.bound);
-    if (t->elastic.member && t->steps == t->elastic.bound) {
-        st = tt_train_settle_all(t);
-        tt_train_hash_step(t);
-    }
-    if (!st)
-        st = hand_numbers(t, m->members[0], &n, err);
-    if (!st)
-        st = hand_callers(t, m->members[0], err);
-    if (!st)
-        st = hand_arrays(t, m, err);
-    if (st || t->elastic.member)
-        return st;
-    t->steps = t->elastic.hashed = n.steps;
-    t->elastic.bound = n.steps;
-    t->elastic.hash = n.hash;
-    t->norm = n.norm;
-    t->next_scale = n.scale;
-    return TUTTI_OK;
-}
-
-tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_standing *all,
+tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_train_standing *all,
                                struct tutti_error *err)
 {
     struct muster m;
@@ -442,7 +273,7 @@ tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_standing *a
         st = m.open ? resume(t, &m, err) : TUTTI_OK;
     }
     if (!st && m.nmembers < t->ranks)
-        st = introduce(t, &m, err);
+        st = tt_train_introduce(t, all, err);
     if (!st && tt_train_sharded(t))
         st = tt_train_shares_move(t, all, err);
     free(m.members);

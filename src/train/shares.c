@@ -57,7 +57,8 @@ void tt_train_shares_forget(struct tt_shares *s)
 
 /* The rank that has block r of the members' shares: its owner, else its guardian; t->ranks: both
  * are gone. */
-static uint32_t find_speaker(const struct tt_trainer *t, const struct tt_standing *all, uint32_t r)
+static uint32_t find_speaker(const struct tt_trainer *t, const struct tt_train_standing *all,
+                             uint32_t r)
 {
     uint32_t owner = t->ranks, guardian = t->ranks;
     for (uint32_t q = 0; q < t->ranks; q++) {
@@ -68,7 +69,7 @@ static uint32_t find_speaker(const struct tt_trainer *t, const struct tt_standin
 }
 
 /* How many ranks share, by the first member's words. */
-static uint32_t count_shares(const struct tt_trainer *t, const struct tt_standing *all)
+static uint32_t count_shares(const struct tt_trainer *t, const struct tt_train_standing *all)
 {
     uint32_t shares = 0;
     for (uint32_t q = t->ranks; q-- > 0;)
@@ -90,7 +91,7 @@ static void go_back(struct tt_trainer *t)
 }
 
 /* Standings are those of before: they are set right here too. */
-tutti_status tt_train_shares_take(struct tt_trainer *t, struct tt_standing *all,
+tutti_status tt_train_shares_take(struct tt_trainer *t, struct tt_train_standing *all,
                                   struct tutti_error *err)
 {
     uint64_t least = UINT64_MAX;
@@ -130,8 +131,8 @@ void tt_train_shares_update(struct tt_trainer *t)
     }
 }
 
-tutti_status tt_train_shares_params(struct tt_trainer *t, const struct tt_standing *all, uint32_t k,
-                                    struct tutti_error *err)
+tutti_status tt_train_shares_params(struct tt_trainer *t, const struct tt_train_standing *all,
+                                    uint32_t k, struct tutti_error *err)
 {
     const struct tt_bucket *b = &t->buckets[k];
     uint32_t shares = count_shares(t, all);
@@ -149,7 +150,7 @@ tutti_status tt_train_shares_params(struct tt_trainer *t, const struct tt_standi
 
 struct move {
     struct tt_trainer *t;
-    const struct tt_standing *all;
+    const struct tt_train_standing *all;
     char *to[TT_STATES]; /* the new shares */
     char *wagon;         /* a block on its way */
     uint32_t shares;
@@ -247,7 +248,7 @@ static tutti_status meet(struct move *m)
 
 /* Whoever passes the first meeting has the new shares; whoever passes the second knows that all
  * have. */
-tutti_status tt_train_shares_move(struct tt_trainer *t, const struct tt_standing *all,
+tutti_status tt_train_shares_move(struct tt_trainer *t, const struct tt_train_standing *all,
                                   struct tutti_error *err)
 {
     struct move m = {.t = t, .all = all, .err = err, .shares = count_shares(t, all)};

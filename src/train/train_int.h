@@ -90,7 +90,7 @@ struct tt_shares {
     char *state[TT_STATES]; /* of `past`; those of `now` are the trainer's */
 };
 
-/* Elastic trainers (rebind.c, catchup.c, fingerprint.c, shares.c). */
+/* Elastic trainers (rebind.c, catchup.c, newcomers.c, fingerprint.c, shares.c). */
 struct tt_elastic {
     /* of parameters: after the first `hashed` steps; of this step so far */
     uint64_t hash, hashed, step_hash;
@@ -99,7 +99,7 @@ struct tt_elastic {
     uint64_t bound;   /* steps that were done when the trainer was bound; equal on all ranks */
     char *spare;      /* `means`, while there is no communicator; else NULL */
     bool member;      /* has parameters that count: was bound before */
-    /* sharded (shares.c): as which rank of how many the state is held, and in the how manyeth way;
+    /* sharded (shares.c): as which rank of how many the state is held, and how often that changed;
      * what it was before, until all ranks have the new one */
     struct tt_shares now, past;
 };
@@ -264,7 +264,7 @@ tutti_status tt_train_compare(const struct tt_trainer *t, const uint64_t *cards,
                               struct tutti_error *err);
 
 /* catchup.c */
-struct tt_standing { /* what a rank says when it is bound */
+struct tt_train_standing { /* what a rank says when it is bound */
     uint64_t member;
     uint64_t steps, done,
         between; /* begun; the last one's launches have ended; step() was called */
@@ -273,18 +273,23 @@ struct tt_standing { /* what a rank says when it is bound */
     uint64_t past_share, past_shares;
 };
 /* Gathers the standings of all ranks; the caller frees them. */
-tutti_status tt_train_stand(struct tt_trainer *t, struct tt_standing **ret,
+tutti_status tt_train_stand(struct tt_trainer *t, struct tt_train_standing **ret,
                             struct tutti_error *err);
-/* Ranks without it get the policy of the first member. */
-tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_standing *all,
-                                   struct tutti_error *err);
-/* Whoever is behind, or new, gets all that counts from those who are not. */
-tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_standing *all,
+/* Ranks that are behind, or new, get everything that counts from those that are not. */
+tutti_status tt_train_catch_up(struct tt_trainer *t, const struct tt_train_standing *all,
                                struct tutti_error *err);
 
 /* Broadcasts bytes; collective. A rank that gives NULL only takes part. */
 tutti_status tt_train_hand(struct tt_trainer *t, uint32_t root, void *data, size_t bytes,
                            struct tutti_error *err);
+
+/* newcomers.c */
+/* Newcomers get the policy of the first member; collective, nothing without newcomers. */
+tutti_status tt_train_share_policy(struct tt_trainer *t, const struct tt_train_standing *all,
+                                   struct tutti_error *err);
+/* Newcomers get everything else. The members are between steps; otherwise it fails on all ranks. */
+tutti_status tt_train_introduce(struct tt_trainer *t, const struct tt_train_standing *all,
+                                struct tutti_error *err);
 
 /* shares.c */
 /* Block r of a bucket that `ranks` ranks share. */
@@ -293,19 +298,21 @@ struct tt_stretch tt_train_block(const struct tt_bucket *b, uint32_t r, uint32_t
 struct tt_held tt_train_hold(const struct tt_trainer *t, const struct tt_bucket *b, uint32_t r,
                              uint32_t ranks, size_t *at);
 /* Sharded: the members take the shares of which none has lost track. */
-tutti_status tt_train_shares_take(struct tt_trainer *t, struct tt_standing *all,
+tutti_status tt_train_shares_take(struct tt_trainer *t, struct tt_train_standing *all,
                                   struct tutti_error *err);
 /* The gate has decided that the step counts: everything held is updated; all ranks get the
  * parameters of bucket k from those who have updated them. */
 void tt_train_shares_update(struct tt_trainer *t);
-tutti_status tt_train_shares_params(struct tt_trainer *t, const struct tt_standing *all, uint32_t k,
-                                    struct tutti_error *err);
+tutti_status tt_train_shares_params(struct tt_trainer *t, const struct tt_train_standing *all,
+                                    uint32_t k, struct tutti_error *err);
 /* Shares as the present ranks need them. */
-tutti_status tt_train_shares_move(struct tt_trainer *t, const struct tt_standing *all,
+tutti_status tt_train_shares_move(struct tt_trainer *t, const struct tt_train_standing *all,
                                   struct tutti_error *err);
 void tt_train_shares_forget(struct tt_shares *s);
 
-/* open.c: what freeze and rebind have in common: everything that is collective, and the thread */
+/* open.c: room for groups 0 .. n-1, with the values that they begin with */
+tutti_status tt_train_grow_groups(struct tt_trainer *t, uint32_t n, struct tutti_error *err);
+/* freeze.c: what freeze and rebind have in common: everything that is collective, and the thread */
 tutti_status tt_train_bind(struct tt_trainer *t, struct tutti_error *err);
 tutti_status tt_train_join(struct tt_trainer *t, struct tt_comm *c, struct tutti_error *err);
 
