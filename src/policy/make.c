@@ -1,23 +1,16 @@
-/* make.c - a policy from tensors, costs and options: defaults, buckets, launches, and the two
- * choices that the model makes (threshold and order: those with the shortest predicted step).
+/* make.c - a policy from tensors, costs and options: checks, defaults, buckets and launches.
  *
- * The search covers thresholds at powers of two and midway between them, from below what matters
- * (64 KiB) to above the sum of all tensors, with and without the small first bucket; one bucket per
- * layer; and fusion `optimal`; all of that with large tensors whole and, unless the caller has
- * decided, in parts of 16 MiB (which other launches may overtake). A step is predicted in time
- * linear in the launches, so the search takes milliseconds. It is deterministic: equal input gives
- * an equal policy on all ranks.
+ *     tensors -> fuse.c -> buckets -> order.c -> launches -> hash
  *
- *     tensors -> fuse -> buckets -> order -> launches -> predicted step -> keep the best */
+ * Options may leave fusion and order open; search.c then tries what there is, and keeps the policy
+ * with the shortest predicted step. */
 #include "policy/policy_int.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum { MOST_TENSORS = 1 << 20, MOST_BUCKETS = 1 << 22 };
-#define MIB             ((uint64_t)1 << 20)
-#define PART            (16 * MIB)
-#define FIRST_THRESHOLD ((uint64_t)64 << 10)
+#define MIB ((uint64_t)1 << 20)
 
 bool tt_policy_is_dear(enum tt_policy_kind k)
 {
@@ -126,15 +119,6 @@ static tutti_status check_tensors(const struct tt_policy_tensor *t, uint32_t n,
         time += t[i].forward_ps + t[i].backward_ps;
     }
     return TUTTI_OK;
-}
-
-/* Is there a tensor that cutting into parts would change? */
-static bool has_large(const struct tt_policy_input *in)
-{
-    bool some = false;
-    for (uint32_t i = 0; i < in->n; i++)
-        some |= in->t[i].bytes > PART;
-    return some;
 }
 
 static enum tt_fusion default_fusion(const struct tt_policy_input *in)
@@ -285,9 +269,8 @@ static enum tt_policy_update update_of(enum tt_policy_kind k)
     return tt_policy_crosses(k) ? TT_UPDATE_FORWARD : TT_UPDATE_STEP;
 }
 
-/* Makes a policy whose fusion and order are both decided. */
-static tutti_status make_settled(const struct tt_policy_input *in, struct tt_policy **ret,
-                                 struct tutti_error *err)
+tutti_status tt_policy_settle(const struct tt_policy_input *in, struct tt_policy **ret,
+                              struct tutti_error *err)
 {
     struct tt_policy *p = tt_zalloc(1, sizeof *p);
     if (!p)
@@ -311,106 +294,19 @@ static tutti_status make_settled(const struct tt_policy_input *in, struct tt_pol
     return TUTTI_OK;
 }
 
-/* The best so far of several policies for the same tensors. */
-struct contest {
-    struct tt_policy *best;
-    uint64_t time_ps;
-};
-
-/* Owns p from now on. Better means: a shorter step; of equals fewer launches; of equals the
- * earlier. */
-static tutti_status make_enter(struct contest *c, struct tt_policy *p,
-                               const struct tt_policy_input *in, struct tutti_error *err)
-{
-    struct tt_policy_times times;
-    tutti_status st = tt_policy_time(p, in->t, in->costs, &times, NULL, NULL, err);
-    if (st ||
-        (c->best && (times.iteration_ps > c->time_ps ||
-                     (times.iteration_ps == c->time_ps && p->nlaunches >= c->best->nlaunches)))) {
-        tt_policy_free(p);
-        return st;
-    }
-    assert(!c->best || times.iteration_ps <= c->time_ps);
-    tt_policy_free(c->best);
-    *c = (struct contest){p, times.iteration_ps};
-    return TUTTI_OK;
-}
-
-/* Enters the policy in every order that the options leave open. */
-static tutti_status make_ordered(const struct tt_policy_input *in, struct contest *c,
-                                 struct tutti_error *err)
-{
-    struct tt_policy_input one = *in;
-    bool best = in->o.order == TT_ORDER_BEST;
-    enum tt_policy_order last = best ? TT_ORDER_TWO_PHASE : in->o.order;
-    tutti_status st = TUTTI_OK;
-    for (one.o.order = best ? TT_ORDER_NEXT_USE : last; !st && one.o.order <= last; one.o.order++) {
-        struct tt_policy *p = NULL;
-        st = make_settled(&one, &p, err);
-        if (!st)
-            st = make_enter(c, p, in, err);
-    }
-    return st;
-}
-
-/* Enters every fusion of the search (see the head of this file). */
-static tutti_status search_thresholds(const struct tt_policy_input *in, struct contest *c,
-                                      struct tutti_error *err)
-{
-    struct tt_policy_input one = *in;
-    uint64_t all = 0, first = in->o.first_bytes;
-    for (uint32_t i = 0; i < in->n; i++)
-        all += in->t[i].bytes;
-    one.o.fusion = TT_FUSION_NONE;
-    tutti_status st = make_ordered(&one, c, err);
-    one.o.fusion = TT_FUSION_OPTIMAL;
-    if (!st)
-        st = make_ordered(&one, c, err);
-    one.o.first_bytes = TT_POLICY_MOST;
-    if (!st)
-        st = make_ordered(&one, c, err);
-    if (st == TUTTI_ERR_LIMIT) /* too many layers for optimal fusion: try the rest */
-        st = TUTTI_OK;
-    one.o.fusion = TT_FUSION_THRESHOLD;
-    /* x runs through 1, 1.5, 2, 3, 4, 6, ... times the first threshold. */
-    for (uint64_t x = FIRST_THRESHOLD, odd = 0; !st && x < 2 * all;
-         odd = !odd, x = odd ? x + x / 2 : x / 3 * 4) {
-        one.o.threshold_bytes = x;
-        one.o.first_bytes = first;
-        st = make_ordered(&one, c, err);
-        one.o.first_bytes = x;
-        if (!st && x > first)
-            st = make_ordered(&one, c, err);
-    }
-    return st;
-}
-
 tutti_status tt_policy_make(const struct tt_policy_options *o,
                             const struct tt_policy_tensor *tensors, uint32_t n,
                             const struct tt_policy_costs *costs, struct tt_policy **ret,
                             struct tutti_error *err)
 {
     struct tt_policy_input in = {.o = *o, .t = tensors, .n = n, .costs = costs};
-    struct contest c = {0};
     assert((unsigned)o->kind < TT_POLICY_COUNT && (unsigned)o->fusion < TT_FUSION_COUNT &&
            costs->ranks > 0);
     tutti_status st = check_tensors(tensors, n, err);
     if (st)
         return st;
     fill_defaults(&in);
-    st = in.o.fusion == TT_FUSION_SEARCH ? search_thresholds(&in, &c, err)
-                                         : make_ordered(&in, &c, err);
-    /* large tensors were whole so far; now in parts */
-    if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0 && has_large(&in)) {
-        in.o.partition_bytes = PART;
-        st = search_thresholds(&in, &c, err);
-    }
-    if (st) {
-        tt_policy_free(c.best);
-        return st;
-    }
-    *ret = c.best;
-    return TUTTI_OK;
+    return tt_policy_search(&in, o->partition_bytes == 0, ret, err);
 }
 
 void tt_policy_free(struct tt_policy *p)

@@ -28,6 +28,14 @@ tutti_status tt_policy_fuse_optimal(const struct tt_policy_input *in, const uint
 /* When each gradient is ready, from the start of backward: ready[n]. */
 void tt_policy_ready(const struct tt_policy_tensor *t, uint32_t n, uint64_t *ready);
 
+/* make.c: the policy of an input whose fusion and order are both decided. */
+tutti_status tt_policy_settle(const struct tt_policy_input *in, struct tt_policy **ret,
+                              struct tutti_error *err);
+/* search.c: the best of those that the input leaves open; `parts`: also of large tensors in
+ * parts. */
+tutti_status tt_policy_search(const struct tt_policy_input *in, bool parts, struct tt_policy **ret,
+                              struct tutti_error *err);
+
 /* The algorithm for a bucket of this kind and size. */
 enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind,
                                    uint64_t bytes);
