@@ -93,6 +93,10 @@ const char *tt_plan_tuning_name(const struct tt_tuning *t);
 uint64_t tt_plan_tuning_hash(const struct tt_tuning *t);
 const struct tt_vec *tt_plan_tuning_list(const struct tt_tuning *t); /* of struct tt_tuning_rule */
 uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules);
+/* tuning_read.c: appends the rules of a document, to its end. The caller closes r. */
+struct tt_json_reader;
+tutti_status tt_plan_tuning_rules_read(struct tt_json_reader *r, struct tt_vec *rules,
+                                       struct tutti_error *err);
 
 /* ---- plan.c ---- */
 
