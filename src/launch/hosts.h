@@ -1,7 +1,7 @@
 /* hosts.h - the machines of tutti run: the host of each rank, the meeting point, and how a rank
  * starts on another machine. */
-#ifndef CLI_RUN_HOSTS_H
-#define CLI_RUN_HOSTS_H
+#ifndef LAUNCH_HOSTS_H
+#define LAUNCH_HOSTS_H
 
 #include "launch/job.h"
 

@@ -1,7 +1,7 @@
 /* job.h - what every rank of a started job must know: its place, the meeting point, the key. run
  * and lab share it. */
-#ifndef CLI_JOB_H
-#define CLI_JOB_H
+#ifndef LAUNCH_JOB_H
+#define LAUNCH_JOB_H
 
 #include <netinet/in.h>
 

@@ -1,7 +1,7 @@
 /* lab_net.h - an emulated network: hosts as network namespaces on one switch, or on a switch per
  * group, with links shaped to a rate. Needs root and the tools ip and tc. */
-#ifndef CLI_LAB_NET_H
-#define CLI_LAB_NET_H
+#ifndef LAUNCH_LAB_NET_H
+#define LAUNCH_LAB_NET_H
 
 #include <stdbool.h>
 #include <stdint.h>

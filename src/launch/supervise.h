@@ -12,8 +12,8 @@
  * again if that is asked for, after a pause that doubles from 0.1 s to 30 s. No rank outlives the
  * launcher, even when that is killed. Processes that a rank leaves in its group get two seconds
  * after the last rank. */
-#ifndef CLI_SUPERVISE_H
-#define CLI_SUPERVISE_H
+#ifndef LAUNCH_SUPERVISE_H
+#define LAUNCH_SUPERVISE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* dln.h - the parts of tutti repro dln; each adds its tables to the report. */
-#ifndef CLI_REPRO_DLN_H
-#define CLI_REPRO_DLN_H
+#ifndef REPRO_DLN_H
+#define REPRO_DLN_H
 
 #include "repro/repro.h"
 

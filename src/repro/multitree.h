@@ -1,7 +1,7 @@
 /* multitree.h - what the parts of the MultiTree experiment share, and what they contribute to
  * the table of claims. */
-#ifndef CLI_REPRO_MULTITREE_H
-#define CLI_REPRO_MULTITREE_H
+#ifndef REPRO_MULTITREE_H
+#define REPRO_MULTITREE_H
 
 #include "repro/repro.h"
 

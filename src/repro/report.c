@@ -1,8 +1,5 @@
-/* report.c - the report of an experiment: notes, tables and checks, collected and then printed as
- * text or as one JSON document.
- *
- *     {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]},
- *      "checks": [{"ok", "text"}..]}
+/* report.c - the report of an experiment: notes, tables and checks are collected, then printed
+ * (report_print.c) and drawn (report_html.c).
  *
  * An experiment runs twice: first with `counting`, in which nothing is computed and only the number
  * of computations is found for the progress line; then in earnest. The first failure is kept in the
@@ -17,19 +14,10 @@
 
 #include "cli/plot.h"
 
-static void forget_plan(struct repro_report *r)
-{
-    tutti_plan_free(r->plan);
-    tutti_topo_free(r->topo);
-    r->plan = NULL;
-    r->topo = NULL;
-    r->planned[0] = 0;
-}
-
 /* Frees what the report holds, not the report itself. */
 static void clear(struct repro_report *r)
 {
-    forget_plan(r);
+    repro_forget_plan(r);
     for (size_t i = 0; i < r->ntables; i++)
         free(r->tables[i].cells);
     free(r->tables);
@@ -229,166 +217,6 @@ void repro_plot(struct repro_report *r, const char *x, const char *y, const char
                                             column_of(t->columns, line)};
 }
 
-/* ---- prices ---- */
-
-bool repro_has_algo(const char *name)
-{
-    struct tutti_algo_info info;
-    for (size_t i = 0; tutti_algo_get(i, &info); i++)
-        if (!strcmp(info.name, name))
-            return true;
-    return false;
-}
-
-tutti_status repro_plan(struct repro_report *r, const struct repro_case *c,
-                        const struct tutti_topo **ret_topo, const struct tutti_plan **ret,
-                        struct tutti_error *err)
-{
-    struct tutti_plan_options o = {
-        .size = sizeof o, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
-    char name[REPRO_CASE];
-    int len = snprintf(name, sizeof name, "%s %s %s %llu", c->spec, c->algo,
-                       c->options ? c->options : "", (unsigned long long)c->bytes);
-    tutti_status st = TUTTI_OK;
-    assert(len > 0 && (size_t)len < sizeof name);
-    if (strcmp(name, r->planned) != 0) {
-        forget_plan(r);
-        st = tutti_topo_parse(c->spec, &r->topo, err);
-        if (!st)
-            st = tutti_plan_make(r->topo, &o, &r->plan, err);
-        if (!st)
-            snprintf(r->planned, sizeof r->planned, "%s", name);
-    }
-    *ret_topo = r->topo;
-    *ret = r->plan;
-    return st;
-}
-
-bool repro_price_why(struct repro_report *r, const struct repro_case *c,
-                     struct tutti_sim_result *ret, struct repro_answer *answer)
-{
-    const struct tutti_topo *t;
-    const struct tutti_plan *p;
-    struct tutti_plan_info info;
-    struct tutti_error err;
-    tutti_status st;
-    if (r->failed)
-        return false;
-    *answer = (struct repro_answer){0};
-    /* Counting: any result will do, as long as it looks like success. */
-    if (repro_counts(r)) {
-        *ret = (struct tutti_sim_result){0};
-        return true;
-    }
-    st = repro_plan(r, c, &t, &p, &err);
-    if (!st) {
-        tutti_plan_simulate(p, ret);
-        tutti_plan_info(p, NULL, &info);
-        answer->at_most = !info.exact;
-    } else if (st != TUTTI_ERR_REFUSED) {
-        repro_fail(r, &err);
-    } else {
-        snprintf(answer->why, sizeof answer->why, "%.*s", (int)sizeof answer->why - 1, err.text);
-    }
-    return !st;
-}
-
-bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options,
-                 uint64_t bytes, struct tutti_sim_result *ret)
-{
-    struct repro_answer unused;
-    return repro_price_why(r, &(struct repro_case){spec, algo, options, bytes}, ret, &unused);
-}
-
-/* ---- printing ---- */
-
-/* Numbers are right-aligned, texts left-aligned; the last column is not padded. */
-static void print_table(const struct table *t)
-{
-    size_t width[REPRO_COLUMNS] = {0};
-    assert(t->ncolumns > 0);
-    for (size_t c = 0; c < t->ncolumns; c++)
-        width[c] = strlen(t->column[c]);
-    for (size_t i = 0; i < t->ncells; i++) {
-        size_t len = strlen(t->cells[i].text), c = i % t->ncolumns;
-        width[c] = len > width[c] ? len : width[c];
-    }
-    printf("\n%s\n", t->title);
-    for (size_t c = 0; c < t->ncolumns; c++)
-        printf("%s%-*s", c ? "  " : "", c + 1 < t->ncolumns ? (int)width[c] : 0, t->column[c]);
-    for (size_t i = 0, c = 0; i < t->ncells; i++, c = c + 1 < t->ncolumns ? c + 1 : 0) {
-        bool left = t->cells[i].kind == TEXT;
-        int pad = left && c + 1 == t->ncolumns ? 0 : (int)width[c];
-        printf("%s%*s", c ? "  " : "\n", left ? -pad : pad, t->cells[i].text);
-    }
-    printf("\n");
-}
-
-/* Notes, tables, checks: what must hold comes last. */
-static void print_text(const struct repro_report *r)
-{
-    for (size_t i = 0; i < r->nlines; i++)
-        if (!r->lines[i].check)
-            cli_put_wrapped(stdout, r->lines[i].text, (size_t)printf("- "), 2);
-    for (size_t i = 0; i < r->ntables; i++)
-        print_table(&r->tables[i]);
-    printf("\n");
-    for (size_t i = 0; i < r->nlines; i++)
-        if (r->lines[i].check)
-            printf("%-8s %s\n", r->lines[i].ok ? "holds" : "MISSED", r->lines[i].text);
-}
-
-static void json_cell(struct tutti_json *j, const char *key, const struct cell *c)
-{
-    if (c->kind == TEXT)
-        tutti_json_string(j, key, c->text);
-    else if (c->kind == COUNT)
-        tutti_json_u64(j, key, c->count);
-    else
-        tutti_json_real(j, key, c->real);
-}
-
-/* An array of rows; a row is an object with the columns as keys. */
-static void json_table(struct tutti_json *j, const struct table *t)
-{
-    tutti_json_array(j, t->name);
-    for (size_t i = 0; i < t->ncells; i++) {
-        if (i % t->ncolumns == 0)
-            tutti_json_object(j, NULL);
-        json_cell(j, t->column[i % t->ncolumns], &t->cells[i]);
-        if (i % t->ncolumns == t->ncolumns - 1 || i + 1 == t->ncells)
-            tutti_json_end(j);
-    }
-    tutti_json_end(j);
-}
-
-static void print_json(struct tutti_json *j, const struct repro_report *r, bool ok)
-{
-    tutti_json_object(j, NULL);
-    tutti_json_string(j, "experiment", r->name);
-    tutti_json_bool(j, "ok", ok);
-    tutti_json_array(j, "notes");
-    for (size_t i = 0; i < r->nlines; i++)
-        if (!r->lines[i].check)
-            tutti_json_string(j, NULL, r->lines[i].text);
-    tutti_json_end(j);
-    tutti_json_object(j, "tables");
-    for (size_t i = 0; i < r->ntables; i++)
-        json_table(j, &r->tables[i]);
-    tutti_json_end(j);
-    tutti_json_array(j, "checks");
-    for (size_t i = 0; i < r->nlines; i++) {
-        if (!r->lines[i].check)
-            continue;
-        tutti_json_object(j, NULL);
-        tutti_json_bool(j, "ok", r->lines[i].ok);
-        tutti_json_string(j, "text", r->lines[i].text);
-        tutti_json_end(j);
-    }
-    tutti_json_end(j);
-    tutti_json_end(j);
-}
-
 /* Columns are cut here, when no more tables are added. Pictures come before the report. */
 int repro_close(struct repro_report *r, const struct cli_args *a, struct tutti_json *j)
 {
@@ -406,9 +234,9 @@ int repro_close(struct repro_report *r, const struct cli_args *a, struct tutti_j
         code = repro_page(r, a, cli_value(a, "html"));
     if (code == CLI_OK) {
         if (j)
-            print_json(j, r, ok);
+            repro_print_json(j, r, ok);
         else
-            print_text(r);
+            repro_print_text(r);
         code = ok ? CLI_OK : CLI_NO;
     }
     clear(r);

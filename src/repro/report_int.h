@@ -1,5 +1,5 @@
-/* report_int.h - a report from the inside: report.c collects and prints it, report_html.c draws it.
- * */
+/* report_int.h - a report from the inside: report.c collects it, price.c plans its cases,
+ * report_print.c prints it, report_html.c draws. */
 #ifndef REPRO_REPORT_INT_H
 #define REPRO_REPORT_INT_H
 
@@ -56,10 +56,17 @@ struct repro_report {
     struct tutti_plan *plan;
 };
 
-/* The plan of a case and its network, which the report owns until the next call. */
+/* price.c. The plan of a case and its network, which the report owns until the next call. */
 tutti_status repro_plan(struct repro_report *r, const struct repro_case *c,
                         const struct tutti_topo **ret_topo, const struct tutti_plan **ret,
                         struct tutti_error *err);
+
+/* Frees them. */
+void repro_forget_plan(struct repro_report *r);
+
+/* report_print.c, to standard output and into j. Columns have been cut; `ok`: all checks hold. */
+void repro_print_text(const struct repro_report *r);
+void repro_print_json(struct tutti_json *j, const struct repro_report *r, bool ok);
 
 /* report_html.c. Write DIR/<experiment>-<table>.svg for every plotted table (further pictures of
  * it: ...-<column>.svg), and DIR/<experiment>.html. Return 0 or the exit code after a complaint. */

@@ -4,8 +4,8 @@
  * To add one: src/repro/<name>.c with a function that fills a report, and a line in the table of
  * cmd_repro.c. A failure inside (no memory, a refused plan) is kept in the report and becomes the
  * command's complaint, so that experiments read as lists of what they show. */
-#ifndef CLI_REPRO_H
-#define CLI_REPRO_H
+#ifndef REPRO_H
+#define REPRO_H
 
 #include "cli/cli.h"
 

@@ -1,8 +1,8 @@
 /* train.h - simulated training steps for experiments: a network with the prices of one
  * algorithm, and models on it. Failures are kept in the report, as everywhere in experiments;
  * figures that could not be computed are NaN. */
-#ifndef CLI_REPRO_TRAIN_H
-#define CLI_REPRO_TRAIN_H
+#ifndef REPRO_TRAIN_H
+#define REPRO_TRAIN_H
 
 #include "repro/repro.h"
 
