@@ -22,7 +22,7 @@
 
 /* Replaces a reduction of the caller's own by what the engine needs: the function in `user`, and
  * a built-in one in `redop`, which is not used then. Returns `call` itself for built-in ones. */
-static const struct tt_call *resolve(const struct tt_call *call, struct tt_call *own)
+static const struct tt_call *coll_resolve(const struct tt_call *call, struct tt_call *own)
 {
     const struct tt_userop *user =
         (unsigned)call->redop < TUTTI_REDOP_COUNT ? NULL : tt_api_userop(call->redop);
@@ -40,12 +40,13 @@ TT_HOT static tutti_status coll_run(const char *function, struct tutti_comm *com
 {
     struct tt_call own;
     struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
-    return c ? tt_comm_run(c, resolve(call, &own)) : TUTTI_ERR_ARG;
+    return c ? tt_comm_run(c, coll_resolve(call, &own)) : TUTTI_ERR_ARG;
 }
 
 /* The same for calls that need counts: NULL is refused here, because without counts the engine
  * would take it for the other form of the call. */
-static tutti_status run_v(const char *function, struct tutti_comm *comm, const struct tt_call *call)
+static tutti_status coll_run_v(const char *function, struct tutti_comm *comm,
+                               const struct tt_call *call)
 {
     tutti_status st = tt_api_comm_given(function, comm, "counts", call->counts, NULL);
     return st ? st : coll_run(function, comm, call);
@@ -59,13 +60,13 @@ static tutti_status coll_make(const char *function, struct tutti_comm *comm,
     struct tt_call own;
     tutti_status st = tt_api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
-        st = tt_comm_request_make(tt_api_found(API_COMM, comm, function, NULL), resolve(call, &own),
-                                  &r);
+        st = tt_comm_request_make(tt_api_found(API_COMM, comm, function, NULL),
+                                  coll_resolve(call, &own), &r);
     return st ? st : tt_api_request_wrap(function, r, comm, ret);
 }
 
-static tutti_status make_v(const char *function, struct tutti_comm *comm,
-                           const struct tt_call *call, struct tutti_request **ret)
+static tutti_status coll_make_v(const char *function, struct tutti_comm *comm,
+                                const struct tt_call *call, struct tutti_request **ret)
 {
     tutti_status st = tt_api_comm_given(function, comm, "counts", call->counts, NULL);
     return st ? st : coll_make(function, comm, call, ret);
@@ -276,19 +277,19 @@ tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **
 tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out,
                                     const size_t *counts, tutti_dtype dtype, tutti_redop op)
 {
-    return run_v(__func__, comm,
-                 &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
-                                   .in = in,
-                                   .out = out,
-                                   .counts = counts,
-                                   .dtype = dtype,
-                                   .redop = op});
+    return coll_run_v(__func__, comm,
+                      &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
+                                        .in = in,
+                                        .out = out,
+                                        .counts = counts,
+                                        .dtype = dtype,
+                                        .redop = op});
 }
 
 tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out,
                                 const size_t *counts, tutti_dtype dtype)
 {
-    return run_v(
+    return coll_run_v(
         __func__, comm,
         &(struct tt_call){
             .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
@@ -298,21 +299,21 @@ tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in
                                          const size_t *counts, tutti_dtype dtype, tutti_redop op,
                                          struct tutti_request **ret)
 {
-    return make_v(__func__, comm,
-                  &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
-                                    .in = in,
-                                    .out = out,
-                                    .counts = counts,
-                                    .dtype = dtype,
-                                    .redop = op},
-                  ret);
+    return coll_make_v(__func__, comm,
+                       &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
+                                         .in = in,
+                                         .out = out,
+                                         .counts = counts,
+                                         .dtype = dtype,
+                                         .redop = op},
+                       ret);
 }
 
 tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, void *out,
                                      const size_t *counts, tutti_dtype dtype,
                                      struct tutti_request **ret)
 {
-    return make_v(
+    return coll_make_v(
         __func__, comm,
         &(struct tt_call){
             .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype},
@@ -322,7 +323,7 @@ tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, vo
 /* ---- blocks of any length ---- */
 
 /* The displacements: those given, or, when NULL, block behind block, written to room[n]. */
-static const size_t *packed(const size_t *counts, const size_t *displs, size_t n, size_t *room)
+static const size_t *coll_packed(const size_t *counts, const size_t *displs, size_t n, size_t *room)
 {
     size_t at = 0;
     for (size_t i = 0; !displs && i < n; i++) {
@@ -351,9 +352,9 @@ static tutti_status coll_exchange(const char *function, struct tutti_comm *comm,
             c, tt_api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)"));
     struct tt_blocks blocks = {
         .send_counts = given->send_counts,
-        .send_at = packed(given->send_counts, given->send_at, n, room),
+        .send_at = coll_packed(given->send_counts, given->send_at, n, room),
         .recv_counts = given->recv_counts,
-        .recv_at = packed(given->recv_counts, given->recv_at, n, room ? room + n : NULL)};
+        .recv_at = coll_packed(given->recv_counts, given->recv_at, n, room ? room + n : NULL)};
     call->blocks = &blocks;
     st = ret ? coll_make(function, comm, call, ret) : coll_run(function, comm, call);
     free(room);

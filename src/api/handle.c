@@ -7,8 +7,8 @@
  * for the same (the ABA problem). Invariant: a slot is on the stack, or beyond `used`, or holds
  * a handle, never two of these.
  *
- * Memory order: tt_api_make stores `handle` with release after all other fields; live() loads it
- * with acquire. A thread that sees the handle sees the fields of its slot. */
+ * Memory order: tt_api_make stores `handle` with release, after all other fields; handle_live()
+ * loads it with acquire. A thread that sees the handle sees the fields of its slot. */
 #include <assert.h>
 
 #include "api/handle.h"
@@ -116,7 +116,7 @@ static struct slot *slot_of(uintptr_t h)
 }
 
 /* Does the slot hold exactly this handle? Acquire pairs with the release in tt_api_make. */
-static bool live(uintptr_t h)
+static bool handle_live(uintptr_t h)
 {
     return h && atomic_load_explicit(&slot_of(h)->handle, memory_order_acquire) == h;
 }
@@ -181,12 +181,12 @@ static bool is_foreign(const struct slot *s, enum api_kind kind)
 bool tt_api_orphan(const void *handle)
 {
     uintptr_t h = (uintptr_t)handle;
-    return live(h) && slot_of(h)->of && !live(slot_of(h)->of);
+    return handle_live(h) && slot_of(h)->of && !handle_live(slot_of(h)->of);
 }
 
 /* The kind that h was a handle of, if it looks like one of ours, else API_NOTHING. For messages
  * only. */
-static enum api_kind former(uintptr_t h)
+static enum api_kind handle_former(uintptr_t h)
 {
     bool ours = h >> 56 == MARK >> 56 && (h >> 8 & (API_HANDLES - 1)) < atomic_load(&used);
     return ours && (h & 0xff) < API_KINDS ? (enum api_kind)(h & 0xff) : API_NOTHING;
@@ -199,7 +199,7 @@ static tutti_status handle_refuse(enum api_kind kind, const void *handle, const 
 {
     const char *name = kinds[kind].name;
     uintptr_t h = (uintptr_t)handle;
-    enum api_kind was = former(h);
+    enum api_kind was = handle_former(h);
     if (!h)
         return tt_api_bad(function, err, TUTTI_ERR_ARG, "the %s is NULL", name);
     if (was == API_NOTHING)
@@ -207,7 +207,7 @@ static tutti_status handle_refuse(enum api_kind kind, const void *handle, const 
     if (was != kind)
         return tt_api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, this is a %s", name,
                           kinds[was].name);
-    if (!live(h))
+    if (!handle_live(h))
         return tt_api_bad(function, err, TUTTI_ERR_ARG, "the %s was %s already", name,
                           kinds[kind].end);
     if (is_foreign(slot_of(h), kind))
@@ -220,29 +220,29 @@ static tutti_status handle_refuse(enum api_kind kind, const void *handle, const 
 
 static void *object_of(enum api_kind kind, uintptr_t h)
 {
-    if (!live(h) || (h & 0xff) != (uintptr_t)kind)
+    if (!handle_live(h) || (h & 0xff) != (uintptr_t)kind)
         return NULL;
     return atomic_load_explicit(&slot_of(h)->object, memory_order_relaxed);
 }
 
 /* The object of a handle that is live, of this kind, of this process, and whose `of` is live;
  * else NULL. */
-TT_HOT static void *usable(enum api_kind kind, uintptr_t h)
+TT_HOT static void *handle_object(enum api_kind kind, uintptr_t h)
 {
     const struct slot *s = slot_of(h);
     void *object = object_of(kind, h);
-    return object && !is_foreign(s, kind) && (!s->of || live(s->of)) ? object : NULL;
+    return object && !is_foreign(s, kind) && (!s->of || handle_live(s->of)) ? object : NULL;
 }
 
 void *tt_api_peek(enum api_kind kind, const void *handle)
 {
-    return usable(kind, (uintptr_t)handle);
+    return handle_object(kind, (uintptr_t)handle);
 }
 
 TT_HOT void *tt_api_found(enum api_kind kind, const void *handle, const char *function,
                           struct tutti_error *err)
 {
-    void *object = usable(kind, (uintptr_t)handle);
+    void *object = handle_object(kind, (uintptr_t)handle);
     if (!object)
         handle_refuse(kind, handle, function, err);
     return object;
@@ -251,7 +251,7 @@ TT_HOT void *tt_api_found(enum api_kind kind, const void *handle, const char *fu
 void *tt_api_needed(enum api_kind kind, const void *handle, const char *function)
 {
     struct tutti_error err;
-    void *object = usable(kind, (uintptr_t)handle);
+    void *object = handle_object(kind, (uintptr_t)handle);
     if (!object) {
         handle_refuse(kind, handle, function, &err);
         fprintf(stderr, "tutti: %s\n", err.text);

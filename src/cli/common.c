@@ -116,14 +116,13 @@ int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, u
     return 0;
 }
 
-/* The enumerations. A value of -1 means that the name is unknown; the first one that fails has
- * set err, and the later ones are skipped. */
+/* --coll, --dtype and --op. -1: the name is unknown; the first such name has set err, and those
+ * after it are not looked at. */
 static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
 {
     struct tutti_error err;
     const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"),
                *op = cli_value(a, "op");
-    /* -1 for an unknown name; then the later ones are -1, too, and err is that of the first. */
     int c = coll ? tutti_coll_find(coll, &err) : TUTTI_ALLREDUCE;
     int d = c < 0 ? -1 : dtype ? tutti_dtype_find(dtype, &err) : TUTTI_F32;
     int r = d < 0 ? -1 : op ? tutti_redop_find(op, &err) : TUTTI_SUM;

@@ -1,6 +1,5 @@
 /* explain_html.c - the page of tutti explain: the winner, how far it is from the bound, every
- * candidate as a bar, what proves the bound, refusals with their reasons, and the winners by size.
- * */
+ * candidate as a bar, what proves the bound, refusals and their reasons, the winners by size. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

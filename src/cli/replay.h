@@ -26,9 +26,10 @@ struct replay_row {
     struct tutti_trainer_info info;
     double iteration_us;      /* mean of the steps, slowest rank */
     double best_us, worst_us; /* shortest and longest step; the maximum over ranks of each */
-    /* the shorter all-reduce of everything; step - compute; the policy's formula; max(comm,
-     * compute) */
-    double comm_us, exposed_us, ideal_us, limit_us;
+    double comm_us;           /* one all-reduce of all bytes, measured or modelled, the shorter */
+    double exposed_us;        /* step - compute */
+    double ideal_us;          /* the policy's formula */
+    double limit_us;          /* max(comm, compute) */
 };
 
 /* Collective: sets r->comm_us, the best of three all-reduces of as many bytes as the model has. */

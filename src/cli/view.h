@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 
-enum { VIEW_MAX = 8 };
+enum { VIEW_MAX = 8 }; /* plans on a page */
 
 /* A schedule of the page, or the reason why there is none. */
 struct view_plan {
@@ -30,8 +30,8 @@ struct view {
     size_t n;
 };
 
-/* view_run.c: the page of a trace. */
+/* Both write the page to out, and return 0 or the exit code after a complaint: the page of the
+ * trace at `path`; the page of plans. */
 int cli_view_run(const struct cli_args *a, const char *path, FILE *out);
-/* Writes the page to out. Returns 0 or the exit code after a complaint. */
 int cli_view_page(const struct cli_args *a, const struct view *v, FILE *out);
 #endif

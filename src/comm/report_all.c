@@ -67,8 +67,7 @@ tutti_status tt_comm_report_begin(struct tt_comm *c, struct tutti_error *err)
 
 /* ---- gathering ---- */
 
-/* How rank r's contribution to the gather is laid out: beats, calls, links. The same on all
- * ranks. */
+/* How a rank's contribution to the gather is laid out: beats, calls, links. */
 struct parts {
     uint32_t calls;
     size_t calls_at, links_at, bytes;
@@ -179,8 +178,8 @@ static void say_changes(const struct tt_comm *c, struct tt_str *s)
     }
 }
 
-static void print(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls,
-                  uint32_t seen)
+static void report_all_print(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls,
+                             uint32_t seen)
 {
     struct tt_str s = {0};
     char guard[TT_GUARD_WORDS];
@@ -258,7 +257,7 @@ static void report_all_conclude(const struct tt_comm *c, const struct parts *p, 
                                 .links = t.links};
         struct tt_findings f = {.rank = t.rank};
         tt_meter_find_slow(&e, t.scratch, &f);
-        print(c, &f, p->calls, seen);
+        report_all_print(c, &f, p->calls, seen);
     }
     tables_free(&t);
 }

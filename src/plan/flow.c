@@ -25,7 +25,7 @@
 
 enum {
     WORK_PER_MS = 20000, /* units of the simulator; measured: 30 to 80 ns each */
-    CLOSE = 2,           /* numbers of segments are tried for candidates within 1/CLOSE */
+    CLOSE = 2,           /* numbers of segments are tried within 1/CLOSE of the fastest */
     GAIN = 500,          /* a number of segments is better if it saves more than 1/GAIN */
     PER_MESSAGE = 16,    /* units for a message that is alone on its links, about */
     SAMPLE = 1024,       /* messages of the first of several simulations */
@@ -171,8 +171,8 @@ static tutti_status flow_simulate(const struct tt_pricing *p, struct tt_candidat
 /* ---- numbers of segments ---- */
 
 /* Doubles (or halves) the number while that is faster. */
-static tutti_status climb(struct trial *x, bool more, uint32_t most, uint64_t *left, uint32_t *k,
-                          struct tutti_error *err)
+static tutti_status flow_climb(struct trial *x, bool more, uint32_t most, uint64_t *left,
+                               uint32_t *k, struct tutti_error *err)
 {
     struct tt_candidate *c = x->c;
     uint64_t ps;
@@ -203,9 +203,9 @@ static tutti_status flow_segments(const struct tt_pricing *p, struct tt_candidat
     if (!st)
         st = tt_cost_most_segments(x.s, p->args.problem.count, p->args.problem.dtype, &most, err);
     if (!st)
-        st = climb(&x, true, most, left, &k, err);
+        st = flow_climb(&x, true, most, left, &k, err);
     if (!st && k == c->segments)
-        st = climb(&x, false, most, left, &k, err);
+        st = flow_climb(&x, false, most, left, &k, err);
     if (!st && k != c->segments)
         st = tt_plan_price_again(p, x.s, k, c, err);
     if (st) /* the segments are still those of before */

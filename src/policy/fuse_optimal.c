@@ -13,6 +13,7 @@
  * far: where start-up exceeds a layer's backward time, it joins everything. */
 #include "policy/policy_int.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { MOST_UNITS = 4096, SIZES = 61 };
@@ -67,12 +68,12 @@ static tutti_status find_units(struct plan *p, const bool *begins, const uint64_
     p->cut = tt_zalloc(p->n, sizeof *p->cut);
     if (!p->units || !p->end || !p->cut)
         return tt_fail_memory(err, "fusion");
-    struct unit *u = p->units - 1;
-    for (uint32_t i = 0; i < in->n; i++) {
+    assert(begins[0]);
+    for (uint32_t i = 0, n = 0; i < in->n; i++) {
         if (begins[i])
-            *++u = (struct unit){
+            p->units[n++] = (struct unit){
                 .first = i, .ready_ps = ready[i], .apart = i > 0 && tt_policy_fuse_apart(in, i)};
-        u->bytes += in->t[i].bytes;
+        p->units[n - 1].bytes += in->t[i].bytes;
     }
     return TUTTI_OK;
 }

@@ -15,15 +15,14 @@ struct tt_edge {
     uint32_t from, to;
 };
 
-/* The caller sets what to find; the rest is memory that is kept from slice to slice.
- * Zero-initialise it; free at the end. */
+/* The caller sets the first three members; the others are memory that is kept from slice to slice.
+ * Zero-initialise it; free it with tt_sched_deps_free. */
 struct tt_deps {
     const struct tt_shape *shape;
-    /* IN and OUT are one memory: OUT c is IN tt_sched_shape_alias(c), and copying a chunk onto
-     * itself touches nothing, ... */
+    /* IN and OUT are one memory: OUT c is IN tt_sched_shape_alias(c). A copy of a chunk onto itself
+     * touches nothing then, except those of changed_by */
     bool inplace;
-    /* ... unless that copy changes the data (the mean is formed there): by chunk the copy that
-     * does; NULL: none */
+    /* by chunk: the copy onto itself that changes the data, since it forms the mean; NULL: none */
     const uint32_t *changed_by;
 
     /* number of the slice: marks of other slices do not count, so that nothing is cleared between

@@ -140,8 +140,8 @@ static tutti_status file_read_build(struct tt_file *rd, const char *name, struct
 }
 
 /* Reads the whole document; closes the reader and frees what was not handed over. */
-static tutti_status read_all(struct tt_json_reader *json, const char *name, struct tt_topo **ret,
-                             struct tutti_error *err)
+static tutti_status read_json(struct tt_json_reader *json, const char *name, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     struct tt_file rd = {
         .json = json, .tree = {.elem = 3 * sizeof(uint32_t)}, .names = {.elem = sizeof(char *)}};
@@ -176,7 +176,8 @@ static enum format format_of(int first)
 }
 
 /* Appends the rest of the file to *ret, which the caller frees in any case. */
-static tutti_status slurp(FILE *in, const char *name, struct tt_str *ret, struct tutti_error *err)
+static tutti_status read_text(FILE *in, const char *name, struct tt_str *ret,
+                              struct tutti_error *err)
 {
     char buf[4096];
     size_t n;
@@ -217,7 +218,7 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
     if (format == FORMAT_XML)
         return read_machine(data, len, name, 1, ret, err);
     tutti_status st = tt_json_open_memory(data, len, name, &json, err);
-    return st ? st : read_all(json, name, ret, err);
+    return st ? st : read_json(json, name, ret, err);
 }
 
 /* Our own format is streamed; the others, and files that begin with blanks, are small and are read
@@ -232,9 +233,9 @@ tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, stru
         ungetc(first, in);
     if (first == EOF || (!isspace(first) && format_of(first) == FORMAT_JSON)) {
         st = tt_json_open_file(in, name, &json, err);
-        return st ? st : read_all(json, name, ret, err);
+        return st ? st : read_json(json, name, ret, err);
     }
-    st = slurp(in, name, &text, err);
+    st = read_text(in, name, &text, err);
     if (!st)
         st = tt_topo_read_memory(text.s, text.len, name, ret, err);
     tt_str_free(&text);
@@ -257,7 +258,7 @@ bool tt_topo_file_hosts(const char *path, struct tt_topo **ret, tutti_status *re
         return false;
     tutti_status st = tt_parse_u64(comma + strlen(",hosts="), 1, MOST, &hosts, err);
     if (!st)
-        st = slurp(in, path, &text, err);
+        st = read_text(in, path, &text, err);
     if (!st && (!text.len || text.s[0] != '<'))
         st = tt_fail(err, TUTTI_ERR_PARSE, "%.200s: only NCCL's files (XML) can be repeated", path);
     if (!st)

@@ -23,7 +23,7 @@ struct tt_device {
     uint32_t parent;
     double up;
     char bus[32];
-    uint32_t dev;
+    uint32_t dev;     /* GPU: its number, by which ranks are ordered */
     bool accelerator; /* by its PCI class (hwloc) */
     double nvlink;    /* of one NVLink of this GPU, bytes/s */
     double net;       /* NIC: to the network */
@@ -56,9 +56,10 @@ tutti_status tt_topo_machine(const char *data, size_t len, const char *name, uin
                              tt_machine_reader read, struct tt_topo **ret, struct tutti_error *err);
 
 struct tt_device *tt_topo_machine_at(const struct tt_machine *m, uint32_t i);
-/* Adds a device below the one of the element around the last start; *ret is its number. */
+/* Adds a device below that of the element which holds the one just read; *ret is its number. */
 tutti_status tt_topo_machine_add(struct tt_machine *m, struct tt_device n, uint32_t *ret);
-/* An attribute of the last start, "" when it is missing; a number in one, dflt when missing. */
+/* An attribute of the element just read, "" when it is missing; the same as a number, dflt when it
+ * is missing. */
 const char *tt_topo_machine_value(const struct tt_machine *m, const char *key);
 tutti_status tt_topo_machine_number(struct tt_machine *m, const char *key, uint64_t max,
                                     uint64_t dflt, uint64_t *ret);

@@ -75,8 +75,7 @@ static void mux_release(struct tt_transport *base, const struct tt_event *ev)
 }
 
 /* Keeps the events of peers that p carries. Data of another peer comes from a rank that sees the
- * routes differently. It becomes that rank's CLOSED event, since no answer could take the same way.
- * */
+ * routes differently. It becomes that rank's CLOSED event: no answer could take the same way. */
 static size_t keep_routed(struct mux *m, struct part *p, struct tt_event *ev, size_t n)
 {
     size_t kept = 0;
@@ -122,8 +121,7 @@ static bool has_pending(const struct mux *m)
     return false;
 }
 
-/* Waits for each remote part for one slice; true: a wait ended early, so something happened there.
- * */
+/* Waits for each remote part for one slice; true: a wait ended early, something happened there. */
 static bool wait_slices(struct mux *m, uint64_t slice, uint64_t deadline_ns)
 {
     for (uint32_t i = 0; i < m->nparts; i++) {

@@ -178,8 +178,7 @@ static bool has_events(struct self *t)
            (last && last->state == ACCEPTED) || (t->given != t->tail && !announced(t));
 }
 
-/* Only this thread can make something happen here, so without events it sleeps until the deadline.
- * */
+/* Only this thread can make anything happen here: without events it sleeps until the deadline. */
 static void self_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct timespec ts = {(time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000)};

@@ -67,8 +67,7 @@ static struct link *link_of(struct shm *s, uint32_t peer)
     return place == NOT_LOCAL ? NULL : &s->links[place];
 }
 
-/* The check of the SENT queue comes before the put: a piece in the ring can no longer be refused.
- * */
+/* The SENT queue is checked before the put: a piece in the ring can no longer be refused. */
 static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct tt_tag *tag,
                              const struct iovec *iov, int niov, uint64_t cookie)
 {

@@ -110,8 +110,7 @@ tutti_status tt_shm_region_describe(const struct tt_region *r, struct tt_region_
     return TUTTI_OK;
 }
 
-/* Does the descriptor, opened with O_PATH or not, refer to what the key says, owned by this user?
- * */
+/* Does the descriptor, opened with O_PATH or not, refer to what the key says, of this user? */
 static bool is_the_one(int fd, const struct tt_region_key *key)
 {
     struct stat st;

@@ -30,8 +30,7 @@ struct frame {
 };
 static_assert(sizeof(struct frame) == SHORT_MAX, "header and a short payload fill one unit");
 
-/* Room for two frames of the largest size: one that must be skipped to wrap, and the one after it.
- * */
+/* Room for two frames of the largest size: one that is skipped to wrap, and the one after it. */
 static uint32_t area_bytes(uint32_t capacity)
 {
     return capacity + SLACK;

@@ -20,9 +20,8 @@ enum { QUEUE = 256, DRAINS = 64 };
 tutti_status tt_tcp_add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe,
                                struct tutti_error *err);
 
-/* With unread bytes in the receive queue close would send a reset, which throws away what the peer
- * has not read yet. The number of reads is bounded: a peer that goes on sending is not waited for.
- * */
+/* With unread bytes in the receive queue close() would send a reset, and the peer would lose what
+ * it has not read yet. The reads are bounded: a peer that goes on sending is not waited for. */
 static void close_socket(int fd)
 {
     shutdown(fd, SHUT_WR);

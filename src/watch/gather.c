@@ -1,14 +1,14 @@
 /* gather.c - an all-gather of a few bytes through rank 0, on the control connections, while
  * the watch watches.
  *
- *     rank 1 --parcel--> rank 0 <--parcel-- rank 2    each rank: its bytes up, those of all down
- *     rank 1 <--parcel-- rank 0 ---parcel-> rank 2
+ *     rank 1 --parcel--> rank 0 <--parcel-- rank 2    each rank: its bytes up, ...
+ *     rank 1 <--parcel-- rank 0 --parcel--> rank 2    ... those of all down
  *
  * It is for opening things, not for speed. It is a request of all ranks like any other: it is
- * entered and left, and whatever goes wrong with it gets the verdict that a call would get, so a
- * rank that dies, stops or stays away while things are opened is named as everywhere else. There is
- * one at a time: a rank gives again only after it has got the last answer, so each line has at most
- * one parcel in each direction. */
+ * entered and left, and what goes wrong with it gets the verdict that a call would get, so that a
+ * rank that dies, stops or stays away during an opening is named as everywhere else. There is one
+ * at a time: a rank sends its next parcel only after it has got the last answer, so each line has
+ * at most one parcel in each direction. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece 
     return true;
 }
 
-static void consume(struct tt_seat *s)
+static void parcel_drop(struct tt_seat *s)
 {
     assert(s->parcel.whole && s->parcel.got == s->parcel.total);
     free(s->parcel.data);
@@ -69,7 +69,7 @@ static bool watch_gather_judged(const struct tt_watch *w)
 }
 
 /* Reports trouble and waits for the verdict. The lock is held, but released while waiting. */
-static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint32_t peer)
+static void gather_complain(const struct gathering *g, enum tt_trouble_kind kind, uint32_t peer)
 {
     struct tt_trouble t = {.kind = (uint32_t)kind, .peer = peer, .op = *g->op};
     struct tt_verdict v;
@@ -84,7 +84,7 @@ static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint3
 
 /* Sleeps until something has changed; false: the deadline has passed. The lock is released
  * meanwhile. */
-static bool doze(const struct gathering *g)
+static bool gather_doze(const struct gathering *g)
 {
     struct timespec t = {.tv_sec = (time_t)(g->deadline_ns / 1000000000),
                          .tv_nsec = (long)(g->deadline_ns % 1000000000)};
@@ -103,13 +103,13 @@ static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
     const struct tt_seat *s = &w->seats[r];
     while (!watch_gather_judged(w) && !s->parcel.whole) {
         if (s->left) /* nothing more will arrive from it */
-            complain(g, TT_TROUBLE_CLOSED, r);
-        else if (!doze(g))
-            complain(g, TT_TROUBLE_DEADLINE, r);
+            gather_complain(g, TT_TROUBLE_CLOSED, r);
+        else if (!gather_doze(g))
+            gather_complain(g, TT_TROUBLE_DEADLINE, r);
     }
     bool fits = s->parcel.whole && s->parcel.seq == g->op->seq && s->parcel.total == bytes;
     if (!fits && !watch_gather_judged(w))
-        complain(g, TT_TROUBLE_MISMATCH, r);
+        gather_complain(g, TT_TROUBLE_MISMATCH, r);
     return fits;
 }
 
@@ -122,14 +122,14 @@ static bool await_gone(const struct gathering *g)
         while (w->seats[r].line.fd >= 0 && w->seats[r].line.parcel.here) {
             if (watch_gather_judged(w))
                 return false;
-            if (!doze(g))
-                complain(g, TT_TROUBLE_DEADLINE, r);
+            if (!gather_doze(g))
+                gather_complain(g, TT_TROUBLE_DEADLINE, r);
         }
     return true;
 }
 
 /* Starts sending a parcel. The thread sends what the socket does not take at once. */
-static void send(const struct gathering *g, uint32_t r, const uint8_t *data, uint64_t bytes)
+static void parcel_send(const struct gathering *g, uint32_t r, const uint8_t *data, uint64_t bytes)
 {
     tt_watch_line_send(&g->w->seats[r].line, g->op->seq, data, bytes);
     if (tt_watch_line_busy(&g->w->seats[r].line))
@@ -145,21 +145,21 @@ static bool watch_gather_serve(const struct gathering *g)
             return false;
         if (g->bytes)
             memcpy(g->all + r * g->bytes, w->seats[r].parcel.data, g->bytes);
-        consume(&w->seats[r]);
+        parcel_drop(&w->seats[r]);
     }
     for (uint32_t r = 1; r < w->size; r++)
-        send(g, r, g->all, g->bytes * w->size);
+        parcel_send(g, r, g->all, g->bytes * w->size);
     return await_gone(g);
 }
 
 static bool watch_gather_give(const struct gathering *g)
 {
     struct tt_watch *w = g->w;
-    send(g, 0, g->all + w->rank * g->bytes, g->bytes);
+    parcel_send(g, 0, g->all + w->rank * g->bytes, g->bytes);
     if (!await_parcel(g, 0, g->bytes * w->size))
         return false;
     memcpy(g->all, w->seats[0].parcel.data, g->bytes * w->size);
-    consume(&w->seats[0]);
+    parcel_drop(&w->seats[0]);
     return true;
 }
 
@@ -175,7 +175,7 @@ bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void
     pthread_mutex_lock(&w->lock);
     g.all = tt_alloc(w->size, bytes + 1);
     if (!g.all)
-        complain(&g, TT_TROUBLE_UNABLE, w->rank);
+        gather_complain(&g, TT_TROUBLE_UNABLE, w->rank);
     else if (bytes)
         memcpy(g.all + w->rank * bytes, mine, bytes);
     if (watch_gather_judged(w))

@@ -134,7 +134,7 @@ static void contradictions_are_loud(void **state)
     tt_plan_tuning_free(t);
 }
 
-/* Who names an algorithm has decided; the file is for auto. */
+/* A caller that names an algorithm has decided; the file is for auto. */
 static void a_named_algorithm_is_not_overridden(void **state)
 {
     (void)state;

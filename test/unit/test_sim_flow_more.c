@@ -188,7 +188,7 @@ static void test_symmetry(void **state)
     assert_true(alone >= saved);
 }
 
-/* Who declares a symmetry that is none is simulated in full. */
+/* A schedule that declares a symmetry which it has not is simulated in full. */
 static void test_false_symmetry(void **state)
 {
     (void)state;

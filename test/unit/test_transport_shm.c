@@ -525,7 +525,8 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-/* Who waits in short slices (several transports at once) sleeps too: a ratio of core time to time, not a speed. */
+/* A rank that waits in short slices (several transports at once) sleeps too: a ratio of core time to
+ * time, not a speed. */
 static void test_slices_sleep(void **state)
 {
     (void)state;

@@ -104,8 +104,8 @@ static void number_ports(struct tt_forest_net *n)
     }
 }
 
-/* Even: one tree serves both phases and has no direction yet, so it is not known which rank adds.
- * */
+/* Even networks: one tree serves both phases and has no direction yet, so it is not known which
+ * rank adds. */
 static void number_sums(struct tt_forest_net *n)
 {
     for (uint32_t r = 0; r < n->t->ranks; r++) {

@@ -223,7 +223,7 @@ static bool go_on(struct grower *g, const struct tt_multitree_options *o, bool a
         return last;
     if (g->step.senders == 0)
         return false;
-    if (any || g->step.reach == TT_REACH_ANY)
+    if (any || g->step.reach == TT_MULTITREE_ANY)
         return any;
     tt_multitree_step_widen(&g->step);
     for (uint32_t r = 0; r < g->ranks; r++)

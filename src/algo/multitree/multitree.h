@@ -3,8 +3,8 @@
  *
  * An edge hands chunk `tree` from `parent` to `child` in step `step`, over links that no other edge
  * of the step uses beyond their slots. Edges are in the order they were made, so steps never
- * decrease. Everything is deterministic: equal topologies (by hash) and options give equal forests
- * on every machine. */
+ * decrease. Everything is deterministic: equal topologies (by hash) and options give equal trees on
+ * every machine. */
 #ifndef TT_MULTITREE_H
 #define TT_MULTITREE_H
 
@@ -34,6 +34,7 @@ struct tt_multitree_trees {
     uint32_t *links;                 /* directed link ids, parent to child */
 };
 
+/* Grows the trees on the best of some step lengths (tt_multitree_bases); *ret is the caller's. */
 tutti_status tt_multitree_make(const struct tt_topo *t, const struct tt_multitree_options *o,
                                struct tt_multitree_trees *ret, struct tutti_error *err);
 void tt_multitree_free(struct tt_multitree_trees *f); /* accepts an empty one */
@@ -102,13 +103,13 @@ tutti_status tt_multitree_grow(const struct tt_multitree_net *n,
 /* ---- search.c: the next edge of one tree ---- */
 
 /* On which switches a child may be: those that have no member yet; the sender's own; any. */
-enum tt_forest_reach { TT_REACH_NEW, TT_REACH_OWN, TT_REACH_ANY };
+enum tt_multitree_reach { TT_MULTITREE_NEW, TT_MULTITREE_OWN, TT_MULTITREE_ANY };
 
 /* What is left of the step's slots, and the members of every tree. */
 struct tt_multitree_step {
     const struct tt_multitree_net *n;
     uint32_t number;
-    enum tt_forest_reach reach;
+    enum tt_multitree_reach reach;
     uint32_t *slots, *inject, *eject;
     uint32_t senders;  /* ranks that may still send */
     uint64_t *may_get; /* bit set of ranks that may still receive */
@@ -131,7 +132,7 @@ void tt_multitree_step_begin(struct tt_multitree_step *s, uint32_t number, const
                              size_t nused);
 /* The next reach, as far as slots are left. */
 void tt_multitree_step_widen(struct tt_multitree_step *s);
-static inline bool tt_forest_has(const struct tt_multitree_step *s, uint32_t tree, uint32_t rank)
+static inline bool tt_multitree_has(const struct tt_multitree_step *s, uint32_t tree, uint32_t rank)
 {
     return s->members[(size_t)tree * s->n->words + rank / 64] >> (rank % 64) & 1;
 }

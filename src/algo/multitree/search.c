@@ -81,7 +81,7 @@ void tt_multitree_step_begin(struct tt_multitree_step *s, uint32_t number, const
 {
     const struct tt_multitree_net *n = s->n;
     s->number = number;
-    s->reach = n->once ? TT_REACH_NEW : TT_REACH_ANY;
+    s->reach = n->once ? TT_MULTITREE_NEW : TT_MULTITREE_ANY;
     s->era += 2;
     for (size_t i = 0; i < nused; i++) {
         uint32_t slot = tt_multitree_slot(n->t, used[i]);
@@ -165,7 +165,7 @@ static uint32_t find_narrow(struct tt_multitree_step *s, uint32_t tree, uint32_t
     bool around = true;
     for (uint32_t k = n->start[v]; k < n->inner[v]; k++) {
         uint32_t h = n->head[k];
-        if (tt_forest_has(s, tree, h))
+        if (tt_multitree_has(s, tree, h))
             continue;
         around = false;
         if (s->slots[n->slot[k]] > 0 && s->eject[h] > 0) {
@@ -262,9 +262,9 @@ static bool search_entered(const struct tt_multitree_step *s, uint32_t tree, uin
 /* May a child be on this switch? */
 static bool reaches(const struct tt_multitree_step *s, uint32_t tree, uint32_t v, bool own)
 {
-    if (s->n->wide[v] == NONE || s->reach == TT_REACH_ANY)
+    if (s->n->wide[v] == NONE || s->reach == TT_MULTITREE_ANY)
         return s->n->wide[v] != NONE;
-    return s->reach == TT_REACH_OWN ? own : !own && !search_entered(s, tree, v);
+    return s->reach == TT_MULTITREE_OWN ? own : !own && !search_entered(s, tree, v);
 }
 
 /* Invariant: no switch before queue[i] has a rank to offer; the first `own` of the queue are the
@@ -283,7 +283,7 @@ static uint32_t find_switched(struct tt_multitree_step *s, uint32_t tree, uint32
             trace(s, link);
             return child;
         }
-        if (s->reach != TT_REACH_OWN && (i < own || n->wide[v] == NONE))
+        if (s->reach != TT_MULTITREE_OWN && (i < own || n->wide[v] == NONE))
             len = search_enqueue(s, tree, v, len);
     }
     for (uint32_t i = 0; i < len; i++)
@@ -315,7 +315,7 @@ void tt_multitree_take(struct tt_multitree_step *s, uint32_t tree, uint32_t pare
     for (uint32_t i = 0; i < s->npath; i++)
         s->slots[tt_multitree_slot(s->n->t, s->path[i])]--;
     assert(s->npath > 0 && s->inject[parent] > 0 && s->eject[child] > 0);
-    assert(!tt_forest_has(s, tree, child));
+    assert(!tt_multitree_has(s, tree, child));
     if (--s->inject[parent] == 0) {
         s->may_put[parent / 64] &= ~(UINT64_C(1) << parent % 64);
         s->senders--;

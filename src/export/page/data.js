@@ -207,8 +207,8 @@ const Data = (() => {
     return use;
   }
 
-  /* What each rank holds: runs the operations up to and including a step. Memory for many ranks
-     and chunks is limited; then there is none. */
+  /* What each rank holds after a step, by running the operations up to it. null: too many ranks and
+     chunks for a browser's memory. */
   function holdings(plan) {
     const size = plan.ranks * plan.buffers * plan.chunks;
     if (!plan.input.length || size > 3e7) return null;
@@ -272,7 +272,7 @@ const Data = (() => {
       after(n) {
         runTo(n >= plan.stepNumbers.length ? plan.allSteps : plan.stepNumbers[n]);
       },
-      /* Part of a rank's result that is there. */
+      /* The part of its result that a rank has. */
       part(rank) {
         let have = 0, want = 0;
         for (let c = 0; c < plan.chunks; c++)
