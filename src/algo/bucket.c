@@ -218,11 +218,11 @@ static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t par
              parts = 2 * g->n;
     struct tt_group group = {
         .n = along->size, .me = me, .first = rank - me * along->weight, .stride = along->weight};
-    group.blocks = (struct tt_blocks){.first = part,
-                                      .step = each * parts,
-                                      .len = 1,
-                                      .stride = each > 1 ? parts : 0,
-                                      .reps = each};
+    group.blocks = (struct tt_group_blocks){.first = part,
+                                            .step = each * parts,
+                                            .len = 1,
+                                            .stride = each > 1 ? parts : 0,
+                                            .reps = each};
     ret[0] = (struct tt_phase){.kind = &tt_algo_ring_rs,
                                .group = group,
                                .in = i == 0 ? TT_BUF_IN : TT_BUF_OUT,

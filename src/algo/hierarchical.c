@@ -1,11 +1,12 @@
 /* hierarchical.c - reduce-scatter inside, all-reduce across, all-gather inside, to any depth
  * (BlueConnect, 2019).
  *
- * Levels l = 0 (innermost), 1, ... have sizes L0, L1, ... with product p: rank = d0 + L0 * (d1 + L1
- * * (d2 + ...)). The ranks that differ only in digit d_l form a group of level l. Reduce-scatter at
- * level 0 leaves a rank with the chunks whose digit d0 is its own, then level 1 leaves those whose
- * d0 and d1 are its own, ...; the all-gather does the same backwards. Chunk c belongs to rank c, so
- * the blocks of a level are strided chunks, one span each. 4 ranks as 2 hosts of 2 (levels=2x2):
+ * Levels l = 0 (innermost), 1, ... have sizes L0, L1, ... with product p, and a rank has a digit
+ * for each: rank = d0 + L0 d1 + L0 L1 d2 + ... The ranks that differ only in digit d_l form a group
+ * of level l. Reduce-scatter at level 0 leaves a rank with the chunks whose digit d0 is its own,
+ * then level 1 leaves those whose d0 and d1 are its own, ...; the all-gather does the same
+ * backwards. Chunk c belongs to rank c, so the blocks of a level are strided chunks, one span each.
+ * 4 ranks as 2 hosts of 2 (levels=2x2):
  *
  *      host 0: 0 1           step 0  level 0 (inside)  0<->1: chunks {0,2} to 0, {1,3} to 1;
  *      host 1: 2 3                                     2<->3 the same
@@ -14,11 +15,11 @@
  *                            step 3  level 0 gathers   0<->1, 2<->3
  *
  * Invariant after the reduce-scatter of level l: rank r holds, of the chunks that agree with r in
- * digits 0..l, the sum over all ranks that agree with r in digits l+1 and above. Cost: sum of 2
- * (L_l - 1) steps (inner=circulant: 2 ceil(log2 L_l)), 2(p-1)/p of the vector sent per rank, but
- * only 1/(L0..L_{l-1}) of it over links of level l: the slow outer links carry the least. A rank
- * waits for one neighbour per step. Each chunk is summed along one fixed order: all ranks get the
- * same bits.
+ * digits 0..l, the sum over all ranks that agree with r in digits l+1 and above. Cost: for every
+ * level 2(L_l - 1) steps (inner=circulant: 2 ceil(log2 L_l)); each rank sends 2(p-1)/p of the
+ * vector, but only 1/(L0..L_{l-1}) of it over links of level l: the slow outer links carry the
+ * least. A rank waits for one neighbour per step. Each chunk is summed in one fixed order, so all
+ * ranks get the same bits.
  *
  * Levels come from the option levels=AxB.. (innermost first), else from the topology: its tree, its
  * grid (the last dimension is the innermost), or the ranks on each switch. Groups of unequal size
@@ -49,7 +50,7 @@ static bool add_level(struct levels *v, uint32_t size)
 }
 
 /* Stops before it can overflow: any larger product is wrong anyway. */
-static uint64_t product(const struct levels *v)
+static uint64_t levels_product(const struct levels *v)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < v->n && n <= UINT32_MAX; i++)
@@ -57,7 +58,7 @@ static uint64_t product(const struct levels *v)
     return n;
 }
 
-static void reverse(struct levels *v)
+static void levels_reverse(struct levels *v)
 {
     for (uint32_t i = 0, j = v->n; i + 1 < j; i++) {
         j--;
@@ -94,7 +95,7 @@ static bool levels_from_tree(const struct tt_tree *t, struct levels *v)
     for (uint32_t i = 0; t->count[i] > 0; i = t->first[i])
         if (!add_level(v, t->count[i]))
             return false;
-    reverse(v);
+    levels_reverse(v);
     return true;
 }
 
@@ -239,9 +240,9 @@ static tutti_status hierarchical_probe(const struct tt_algo_args *a, struct tutt
         if (status)
             return status;
     }
-    if (product(&v) != a->problem.ranks)
+    if (levels_product(&v) != a->problem.ranks)
         return tt_fail(why, TUTTI_ERR_REFUSED, "levels %s multiply to %llu, not to %u ranks", text,
-                       (unsigned long long)product(&v), a->problem.ranks);
+                       (unsigned long long)levels_product(&v), a->problem.ranks);
     return TUTTI_OK;
 }
 
@@ -260,7 +261,7 @@ static struct tt_group level_group(uint32_t p, uint32_t rank, uint32_t weight, u
 {
     assert(weight > 0 && size > 0);
     uint32_t me = rank / weight % size, span = weight * size;
-    struct tt_blocks blocks = {
+    struct tt_group_blocks blocks = {
         .first = rank % weight, .step = weight, .len = 1, .stride = span, .reps = p / span};
     return (struct tt_group){
         .n = size, .me = me, .first = rank - me * weight, .stride = weight, .blocks = blocks};

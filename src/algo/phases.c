@@ -29,7 +29,7 @@ uint32_t tt_algo_group_before(const struct tt_group *g, uint32_t i, uint32_t d)
 }
 
 /* Blocks i .. i+n-1 (no wrap) as one span. */
-static struct tt_span run_of_blocks(const struct tt_blocks *k, uint32_t i, uint32_t n)
+static struct tt_span run_of_blocks(const struct tt_group_blocks *k, uint32_t i, uint32_t n)
 {
     struct tt_span s = {
         .first = k->first + i * k->step, .len = k->len, .reps = k->reps ? k->reps : 1};

@@ -19,18 +19,18 @@
 
 /* Block i: chunks first + i*step + j*stride .. + len - 1 for j in 0..reps-1 (one span; reps 0
  * counts as 1). */
-struct tt_blocks {
+struct tt_group_blocks {
     uint32_t first, step, len, stride, reps;
 };
 
 enum { TT_GROUP_SPANS = 64 };
 
 struct tt_group {
-    uint32_t n;              /* members; a group of 1 emits nothing: its data stay in `in` */
-    uint32_t me;             /* index of the rank being listed */
-    uint32_t first, stride;  /* member i is rank first + i*stride, ... */
-    const uint32_t *list;    /* ... or list[i] when not NULL */
-    struct tt_blocks blocks; /* used when `block` is NULL */
+    uint32_t n;                    /* members; a group of 1 emits nothing: its data stay in `in` */
+    uint32_t me;                   /* index of the rank being listed */
+    uint32_t first, stride;        /* member i is rank first + i*stride, ... */
+    const uint32_t *list;          /* ... or list[i] when not NULL */
+    struct tt_group_blocks blocks; /* used when `block` is NULL */
     /* Irregular blocks (ring phases only): writes first, len, stride, reps of the spans of block i
      * (at most TT_GROUP_SPANS) and returns how many. A block may be empty: then its messages vanish
      * at both ends. */

@@ -66,7 +66,7 @@ static tutti_status gather(struct tt_setup *s, const struct tt_boot_newcomer *mi
     return st;
 }
 
-/* Who waits. On failure ret may hold the list, without being known to all. */
+/* Gathers which newcomers wait. On failure ret may hold the list, without being known to all. */
 static tutti_status find_newcomers(struct tt_comm *c, struct tt_newcomers *ret,
                                    struct tutti_error *err)
 {

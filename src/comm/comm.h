@@ -260,13 +260,13 @@ tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret
  * Collective: every rank calls with the same set (data is its own, as long as the largest flow it
  * takes part in); nothing else may run. ret_ns[i] is the shortest round of flow i, filled at its
  * sender (pulled: at its receiver), else 0. */
-struct tt_flow {
+struct tt_comm_flow {
     uint32_t from, to; /* two different ranks */
     uint64_t bytes;
     bool pulled;
 };
 struct tt_flow_set {
-    const struct tt_flow *flows;
+    const struct tt_comm_flow *flows;
     uint32_t n, rounds;
     void *data;
 };

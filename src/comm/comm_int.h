@@ -154,7 +154,7 @@ struct tt_kept {
 
 /* What a wait is for: one of the two. While a message is waited for, other callers get the lock in
  * between. */
-struct tt_work {
+struct tt_comm_work {
     const struct tt_program *program;
     const struct tt_letter *letter;
 };
@@ -164,7 +164,7 @@ struct tt_request {
     struct tt_call call;
     struct tt_kept *kept;    /* NULL: a message */
     struct tt_letter letter; /* the message */
-    struct tt_work work;
+    struct tt_comm_work work;
     struct tt_op_desc op;
     uint64_t asked_ns; /* first test since the start; 0: none */
     uint64_t begun_ns; /* when it was started, if a trace is wanted; else 0 */
@@ -348,21 +348,21 @@ struct tt_agreed {
     uint64_t hash;          /* of the whole plan */
     struct tt_sched *slice; /* this rank's slice of a synthesised plan; NULL: built on demand */
 };
-struct tt_ask {
+struct tt_comm_ask {
     struct tt_problem problem;
     const char *algo; /* NULL or "auto": the planner's choice */
     struct tt_hand why;
 };
 struct tt_plans *tt_comm_plans_make(void);
 void tt_comm_plans_free(struct tt_plans *p); /* accepts NULL */
-tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_ask *ask,
+tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_comm_ask *ask,
                                const struct tt_agreed **ret, struct tutti_error *err);
 /* This rank's slice of a closed form; owned by the caller. */
 tutti_status tt_comm_plans_slice(const struct tt_comm *c, const struct tt_agreed *a,
                                  struct tt_sched **ret, struct tutti_error *err);
 /* Rank 0's prediction. Collective. */
-tutti_status tt_comm_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps,
-                                   struct tutti_error *err);
+tutti_status tt_comm_plans_predict(struct tt_comm *c, const struct tt_comm_ask *ask,
+                                   uint64_t *ret_ps, struct tutti_error *err);
 /* given.c: plans and rules of the user. Opening a communicator reads and proves the plans that fit
  * it: collective, the same result on all ranks. runs: is there a plan for such a call? plan: that
  * plan, at rank 0; the caller frees it. */
@@ -371,7 +371,7 @@ tutti_status tt_comm_given_tuning(const char *path, struct tt_tuning **ret,
                                   struct tutti_error *err);
 tutti_status tt_comm_given_open(struct tt_comm *c, const struct tt_agreement *how,
                                 struct tutti_error *err);
-bool tt_comm_given_runs(struct tt_comm *c, const struct tt_ask *ask);
+bool tt_comm_given_runs(struct tt_comm *c, const struct tt_comm_ask *ask);
 tutti_status tt_comm_given_plan(struct tt_comm *c, const struct tt_problem *p,
                                 struct tt_sched **ret, struct tutti_error *err);
 void tt_comm_given_close(const struct tt_comm *c); /* warns about plans that never ran */
@@ -461,14 +461,17 @@ void tt_comm_trace_free(struct tt_world *w);
 tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct tt_op_desc *op);
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call,
                            const struct tt_op_desc *op);
-tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
+tutti_status tt_comm_await(struct tt_comm *c, const struct tt_comm_work *w,
+                           const struct tt_op_desc *op);
 tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p,
                             const struct tt_op_desc *op);
 /* The state of the work, and the same after a poll; neither waits. */
-tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w);
-tutti_status tt_comm_test(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
+tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_comm_work *w);
+tutti_status tt_comm_test(struct tt_comm *c, const struct tt_comm_work *w,
+                          const struct tt_op_desc *op);
 /* The deadline has passed: finds out which rank is to blame. */
-tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_comm_work *w,
+                          const struct tt_op_desc *op);
 /* The engine has failed: the verdict on that, requested if there is none yet. */
 tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op);
 /* This rank fails with st in its part of something that all ranks open together, perhaps because of

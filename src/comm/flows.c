@@ -29,13 +29,13 @@ struct run {
 };
 
 /* The rank that begins, and has the clock. */
-static uint32_t starter(const struct tt_flow *f)
+static uint32_t starter(const struct tt_comm_flow *f)
 {
     return f->pulled ? f->to : f->from;
 }
 
 /* The vector has two chunks: all but the last 1/4096, and the rest, which is the answer. */
-static tutti_status flow_sched(const struct tt_comm *c, const struct tt_flow *f,
+static tutti_status flow_sched(const struct tt_comm *c, const struct tt_comm_flow *f,
                                struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_builder b;
@@ -82,7 +82,7 @@ static tutti_status flows_prepare(const struct tt_comm *c, struct run *r, struct
     if (!r->scheds || !r->programs || !r->since)
         return tt_fail_memory(err, "flows");
     for (uint32_t i = 0; !st && i < n; i++) {
-        const struct tt_flow *f = &r->set->flows[i];
+        const struct tt_comm_flow *f = &r->set->flows[i];
         assert(f->from != f->to && f->from < c->size && f->to < c->size);
         st = flow_sched(c, f, &r->scheds[i], err);
         if (!st)
@@ -109,7 +109,7 @@ static void flows_release(struct run *r)
     free(r->since);
 }
 
-static struct tt_op_desc flows_describe(const struct tt_comm *c, const struct tt_flow *f)
+static struct tt_op_desc flows_describe(const struct tt_comm *c, const struct tt_comm_flow *f)
 {
     return (struct tt_op_desc){.comm = c->tag,
                                .seq = c->seq,
@@ -125,7 +125,7 @@ static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_err
     tutti_status st = TUTTI_OK;
     uint64_t now = tt_now_ns();
     for (uint32_t i = 0; !st && i < r->set->n; i++) {
-        const struct tt_flow *f = &r->set->flows[i];
+        const struct tt_comm_flow *f = &r->set->flows[i];
         struct tt_op_desc op = flows_describe(c, f);
         struct tt_start s = {.program = r->programs[i],
                              .in = r->set->data,

@@ -299,7 +299,7 @@ static bool given_fits(const struct given_plan *p, const struct tt_comm *c,
 }
 
 /* Why the call cannot be run by a user's plan; NULL: it can. */
-static const char *hindrance(const struct tt_ask *ask)
+static const char *hindrance(const struct tt_comm_ask *ask)
 {
     if (ask->algo && !tt_streq(ask->algo, "auto"))
         return "named their algorithm";
@@ -310,7 +310,7 @@ static const char *hindrance(const struct tt_ask *ask)
                : NULL;
 }
 
-bool tt_comm_given_runs(struct tt_comm *c, const struct tt_ask *ask)
+bool tt_comm_given_runs(struct tt_comm *c, const struct tt_comm_ask *ask)
 {
     struct tt_given *g = c->world->given;
     for (size_t i = 0; g && i < g->n; i++)

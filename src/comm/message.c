@@ -101,7 +101,7 @@ tutti_status tt_comm_pass(struct tt_comm *c, const struct tt_message *m, uint32_
         tt_watch_talk(c->world->watch, true);
         st = tt_comm_message_begin(c, &l, &op);
         if (!st)
-            st = tt_comm_await(c, &(struct tt_work){.letter = &l}, &op);
+            st = tt_comm_await(c, &(struct tt_comm_work){.letter = &l}, &op);
         tt_watch_talk(c->world->watch, false);
         tt_exec_letter_forget(c->context);
     }

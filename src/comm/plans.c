@@ -109,7 +109,7 @@ static bool synthesised(const struct tt_algo *al)
     return al->build || al->weighs;
 }
 
-tutti_status tt_comm_plans_plan(const struct tt_comm *c, const struct tt_ask *ask,
+tutti_status tt_comm_plans_plan(const struct tt_comm *c, const struct tt_comm_ask *ask,
                                 struct tt_plan **ret, struct tutti_error *err)
 {
     struct tt_plan_options o = {.reproducible = c->config.reproducible,
@@ -133,7 +133,7 @@ uint64_t tt_comm_plans_hash(const struct tt_comm *c, const struct tt_algo *al,
     return tt_hash_bytes(tt_hash_bytes(2, facts, sizeof facts), options, strlen(options));
 }
 
-enum tt_origin tt_comm_plans_origin(const struct tt_ask *ask, const struct tt_plan *plan)
+enum tt_origin tt_comm_plans_origin(const struct tt_comm_ask *ask, const struct tt_plan *plan)
 {
     bool named = ask->algo && !tt_streq(ask->algo, "auto");
     return named ? TT_ORIGIN_NAMED : plan->from_tuning ? TT_ORIGIN_TUNING : TT_ORIGIN_PLANNER;
@@ -168,7 +168,7 @@ static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *p
 static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct tt_agreed *a,
                                struct tutti_error *err)
 {
-    const struct note *n = &x->note;
+    const struct plan_note *n = &x->note;
     char *mine = tt_alloc((size_t)n->block_bytes, 1);
     struct tt_hand_blocks b = {.all = x->all, .ret_mine = mine, .bytes = (size_t)n->block_bytes};
     a->algo = n->origin == TT_ORIGIN_GIVEN ? NULL : tt_algo_find(n->algo);
@@ -193,7 +193,7 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
  * is the result on every rank. */
 static tutti_status plans_spread(struct tt_comm *c, struct handed *x, struct tutti_error *err)
 {
-    struct note *n = &x->note;
+    struct plan_note *n = &x->note;
     tutti_status st = tt_comm_hand_all(c, &x->hand, n, sizeof *n, err);
     if (!st)
         st = tt_comm_hand_meet(c, &x->hand, err);
@@ -203,8 +203,8 @@ static tutti_status plans_spread(struct tt_comm *c, struct handed *x, struct tut
 }
 
 /* Collective. Rank 0 may fail to plan; it still sends the note, so that all ranks fail alike. */
-static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a,
-                                struct tutti_error *err)
+static tutti_status take_handed(struct tt_comm *c, const struct tt_comm_ask *ask,
+                                struct tt_agreed *a, struct tutti_error *err)
 {
     struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};
@@ -221,8 +221,8 @@ static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, str
 
 /* For a named algorithm it is known in advance whether it is synthesised: then only rank 0
  * plans. */
-static tutti_status plans_decide(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a,
-                                 struct tutti_error *err)
+static tutti_status plans_decide(struct tt_comm *c, const struct tt_comm_ask *ask,
+                                 struct tt_agreed *a, struct tutti_error *err)
 {
     const struct tt_algo *named = ask->algo ? tt_algo_find(ask->algo) : NULL;
     struct tt_plan *plan = NULL;
@@ -237,7 +237,7 @@ static tutti_status plans_decide(struct tt_comm *c, const struct tt_ask *ask, st
     return st;
 }
 
-tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_ask *ask,
+tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_comm_ask *ask,
                                const struct tt_agreed **ret, struct tutti_error *err)
 {
     const char *asked = ask->algo ? ask->algo : "auto";
@@ -275,7 +275,7 @@ tutti_status tt_comm_plans_slice(const struct tt_comm *c, const struct tt_agreed
 }
 
 /* Fills in rank 0's prediction only. */
-static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
+static tutti_status price(struct tt_comm *c, const struct tt_comm_ask *ask, struct plan_note *n,
                           struct tutti_error *err)
 {
     struct tt_plan *plan = NULL;
@@ -290,8 +290,8 @@ static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct no
     return st;
 }
 
-tutti_status tt_comm_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps,
-                                   struct tutti_error *err)
+tutti_status tt_comm_plans_predict(struct tt_comm *c, const struct tt_comm_ask *ask,
+                                   uint64_t *ret_ps, struct tutti_error *err)
 {
     struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};

@@ -12,7 +12,7 @@ uint64_t tt_comm_plans_predicted(const struct tt_plan *plan)
 }
 
 /* Blocks of equal length, because the slices are handed out by a scatter. */
-static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **ret,
+static tutti_status pack_all(const struct tt_sched *s, struct plan_note *n, char **ret,
                              struct tutti_error *err)
 {
     size_t most = 0;
@@ -32,8 +32,9 @@ static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **re
 }
 
 /* The planner's schedule for all ranks, and what to say about it. */
-static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *ask, struct note *n,
-                                 struct tt_sched **ret, struct tutti_error *err)
+static tutti_status find_planned(const struct tt_comm *c, const struct tt_comm_ask *ask,
+                                 struct plan_note *n, struct tt_sched **ret,
+                                 struct tutti_error *err)
 {
     struct tt_plan *plan = NULL;
     tutti_status st = tt_comm_plans_plan(c, ask, &plan, err);
@@ -51,8 +52,9 @@ static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *a
     return st;
 }
 
-tutti_status tt_comm_plans_given(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
-                                 struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_comm_plans_given(struct tt_comm *c, const struct tt_comm_ask *ask,
+                                 struct plan_note *n, struct tt_sched **ret,
+                                 struct tutti_error *err)
 {
     const struct tt_problem *p = &ask->problem;
     struct tt_sched *s = NULL;
@@ -80,8 +82,9 @@ tutti_status tt_comm_plans_given(struct tt_comm *c, const struct tt_ask *ask, st
 }
 
 /* Proved before any rank gets it. */
-static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n,
-                          const struct tt_sched *whole, struct tutti_error *err)
+static tutti_status admit(struct tt_comm *c, const struct tt_comm_ask *ask,
+                          const struct plan_note *n, const struct tt_sched *whole,
+                          struct tutti_error *err)
 {
     struct tt_agreed a = {
         .problem = ask->problem, .algo = tt_algo_find(n->algo), .options = n->options};
@@ -89,8 +92,8 @@ static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const str
     return tt_comm_prove_admit(c, &a, whole, err);
 }
 
-tutti_status tt_comm_plans_prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
-                                   char **ret_all, struct tutti_error *err)
+tutti_status tt_comm_plans_prepare(struct tt_comm *c, const struct tt_comm_ask *ask,
+                                   struct plan_note *n, char **ret_all, struct tutti_error *err)
 {
     struct tt_sched *whole = NULL;
     tutti_status st = tt_comm_given_runs(c, ask) ? tt_comm_plans_given(c, ask, n, &whole, err)
@@ -103,7 +106,7 @@ tutti_status tt_comm_plans_prepare(struct tt_comm *c, const struct tt_ask *ask, 
     return st;
 }
 
-void tt_comm_plans_refuse(struct note *n, tutti_status st, const struct tutti_error *why)
+void tt_comm_plans_refuse(struct plan_note *n, tutti_status st, const struct tutti_error *why)
 {
     n->status = st;
     if (st)

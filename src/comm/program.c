@@ -185,16 +185,16 @@ static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
 
 /* What a call asks the planner: the algorithm that the call or the communicator names, else the
  * planner's choice. */
-static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, struct tt_ask *ret,
-                           struct tutti_error *err)
+static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call,
+                           struct tt_comm_ask *ret, struct tutti_error *err)
 {
-    struct tt_ask ask = {.why.op = {.comm = c->tag,
-                                    .coll = (uint8_t)call->coll,
-                                    .dtype = (uint8_t)call->dtype,
-                                    .root = call->root,
-                                    .print = print_of(c, call),
-                                    .why = (uint8_t)call->why,
-                                    .busy = TT_OP_COLL}};
+    struct tt_comm_ask ask = {.why.op = {.comm = c->tag,
+                                         .coll = (uint8_t)call->coll,
+                                         .dtype = (uint8_t)call->dtype,
+                                         .root = call->root,
+                                         .print = print_of(c, call),
+                                         .why = (uint8_t)call->why,
+                                         .busy = TT_OP_COLL}};
     tt_comm_call_reduction(call, &ask.why.op);
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)
@@ -240,7 +240,7 @@ static tutti_status copy_blocks(const struct tt_comm *c, const struct tt_call *c
 static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k,
                                  struct tutti_error *err)
 {
-    struct tt_ask ask;
+    struct tt_comm_ask ask;
     tutti_status st = ask_of(c, call, &ask, err);
     if (!st)
         st = tt_comm_plans_get(c, &ask, &k->plan, err);
@@ -372,7 +372,7 @@ TT_HOT tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *cal
 tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps,
                              struct tutti_error *err)
 {
-    struct tt_ask ask;
+    struct tt_comm_ask ask;
     tt_comm_lock(c);
     tutti_status st = ask_of(c, call, &ask, err);
     if (!st)

@@ -174,7 +174,8 @@ struct tt_op_desc tt_comm_setup_op(const struct tt_setup *s)
                                .why = (uint8_t)s->why};
 }
 
-tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op)
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_comm_work *w,
+                          const struct tt_op_desc *op)
 {
     uint32_t peer =
         w->letter ? tt_exec_letter_waiting(w->letter) : tt_exec_program_waiting(w->program);
@@ -218,7 +219,7 @@ TT_HOT tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const st
     return st;
 }
 
-TT_HOT tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
+TT_HOT tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_comm_work *w)
 {
     struct tutti_error err;
     return w->letter ? tt_exec_letter_test(w->letter, &err)
@@ -227,8 +228,8 @@ TT_HOT tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w
 
 /* Waits until the work is done, fails, or its deadline passes. The lock is held, but released in
  * between for twins, and for other calls while a message is waited for. */
-TT_HOT tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
-                                  const struct tt_op_desc *op)
+TT_HOT tutti_status tt_comm_await(struct tt_comm *c, const struct tt_comm_work *work,
+                           const struct tt_op_desc *op)
 {
     struct tt_waiting w;
     bool blocks = op->count == UINT64_MAX; /* of any length */
@@ -259,10 +260,11 @@ TT_HOT tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
 TT_HOT tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p,
                                    const struct tt_op_desc *op)
 {
-    return tt_comm_await(c, &(struct tt_work){.program = p}, op);
+    return tt_comm_await(c, &(struct tt_comm_work){.program = p}, op);
 }
 
-tutti_status tt_comm_test(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op)
+tutti_status tt_comm_test(struct tt_comm *c, const struct tt_comm_work *w,
+                          const struct tt_op_desc *op)
 {
     tt_comm_progress(c);
     tutti_status st = tt_comm_ask(c, w);

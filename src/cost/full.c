@@ -55,7 +55,7 @@ static bool ports_bind(const struct tt_topo *t)
 /* A port is busy with a message as long as the slowest link of its route needs for it. Its load
  * is counted in bytes at the rate of the rank's fastest link (`pace`): a message at half that
  * rate counts twice. */
-static void set_ports(struct full *f, struct tt_machine *m)
+static void set_ports(struct full *f, struct tt_cost_machine *m)
 {
     const struct tt_graph *g = &f->t->g;
     uint64_t most = (UINT64_C(1) << 62) / (f->t->ports ? f->t->ports : 1);
@@ -74,17 +74,17 @@ static void set_ports(struct full *f, struct tt_machine *m)
 
 /* Numbers the resources of load.h: directed links and ports, reductions, messages sent and
  * received, message counts of links. */
-static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tutti_error *err)
+static tutti_status make_machine(struct full *f, struct tt_cost_machine *m, struct tutti_error *err)
 {
     const struct tt_topo *t = f->t;
     uint64_t arcs = 2 * (uint64_t)t->nlinks,
              ntransfer = arcs + (f->ported ? 2 * (uint64_t)t->ranks : 0);
     if (ntransfer + arcs + 3 * (uint64_t)t->ranks > UINT32_MAX / 2)
         return tt_fail(err, TUTTI_ERR_LIMIT, "too many links to price");
-    *m = (struct tt_machine){.ntransfer = (uint32_t)ntransfer,
-                             .nreduce = t->ranks,
-                             .nmessage = 2 * t->ranks,
-                             .ncount = (uint32_t)arcs};
+    *m = (struct tt_cost_machine){.ntransfer = (uint32_t)ntransfer,
+                                  .nreduce = t->ranks,
+                                  .nmessage = 2 * t->ranks,
+                                  .ncount = (uint32_t)arcs};
     tt_cost_machine_host(m, t);
     m->rate = tt_alloc((size_t)ntransfer + 1, sizeof *m->rate);
     f->pace = tt_alloc(2 * (size_t)t->ranks, sizeof *f->pace);
@@ -298,7 +298,7 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
                                struct tutti_error *err)
 {
     struct full f = {.s = s, .t = t, .bind = b, .l = l, .ported = ports_bind(t)};
-    struct tt_machine m;
+    struct tt_cost_machine m;
     f.routed = s->nroutes > 0 && s->shape.topo_hash == t->hash;
     assert(s->first_rank == 0 && s->nslices == s->shape.ranks);
     tutti_status st = make_machine(&f, &m, err);

@@ -31,7 +31,7 @@ uint64_t tt_cost_transfer_floor(uint64_t bytes, double bytes_per_s)
     return ps > UINT64_MAX ? UINT64_MAX : (uint64_t)ps;
 }
 
-void tt_cost_machine_host(struct tt_machine *m, const struct tt_topo *t)
+void tt_cost_machine_host(struct tt_cost_machine *m, const struct tt_topo *t)
 {
     double g = t->gamma * 1e12 * (double)(1 << GAMMA_SHIFT);
     m->gamma_fixed = g >= 0x1p62 ? UINT64_C(1) << 62 : g > 0 ? (uint64_t)(g + 0.5) : 0;
@@ -39,7 +39,7 @@ void tt_cost_machine_host(struct tt_machine *m, const struct tt_topo *t)
     m->ports = t->ports;
 }
 
-tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_machine *m, bool keep,
+tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_cost_machine *m, bool keep,
                                struct tutti_error *err)
 {
     *l = (struct tt_load){.m = *m, .keep = keep};
@@ -178,7 +178,7 @@ static bool add_ratio(uint64_t *sum, u128 num, u128 den, uint64_t times)
     return !__builtin_add_overflow(*sum, part, sum);
 }
 
-bool tt_cost_peak_add(const struct tt_peak *p, const struct tt_machine *m, uint32_t segments,
+bool tt_cost_peak_add(const struct tt_peak *p, const struct tt_cost_machine *m, uint32_t segments,
                       uint64_t times, struct tt_cost *c)
 {
     assert(segments > 0 && p->rate > 0);

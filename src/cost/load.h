@@ -16,7 +16,7 @@
  *
  *     | transfers | reductions | messages | counts |
  *       ntransfer   nreduce      nmessage   ncount */
-struct tt_machine {
+struct tt_cost_machine {
     uint32_t ntransfer, nreduce, nmessage, ncount;
     uint64_t *rate;       /* of the transfers, in 1/1024 bytes per second; never 0 */
     uint64_t gamma_fixed; /* picoseconds per reduced byte, times 2^20 */
@@ -35,7 +35,7 @@ struct tt_profile {
 
 /* The loads being collected. The caller owns it once open, and closes it. */
 struct tt_load {
-    struct tt_machine m;
+    struct tt_cost_machine m;
     uint64_t *sum; /* per resource: its load in the step being filled */
     uint32_t *touched, ntouched;
     uint64_t latency_ps; /* largest route latency of that step */
@@ -53,7 +53,7 @@ struct tt_load {
 
 /* Takes over m (its rate array), on failure too. Sets nreduce and nmessage to 0 if the machine
  * has no cost for them. */
-tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_machine *m, bool keep,
+tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_cost_machine *m, bool keep,
                                struct tutti_error *err);
 void tt_cost_load_close(struct tt_load *l);
 /* Add to the step being filled; overflow is remembered and reported by tt_cost_load_status. */
@@ -65,15 +65,15 @@ void tt_cost_load_step(struct tt_load *l);
 tutti_status tt_cost_load_status(const struct tt_load *l, struct tutti_error *err);
 
 /* First resource of each family. */
-static inline uint32_t tt_machine_reduce(const struct tt_machine *m)
+static inline uint32_t tt_machine_reduce(const struct tt_cost_machine *m)
 {
     return m->ntransfer;
 }
-static inline uint32_t tt_machine_message(const struct tt_machine *m)
+static inline uint32_t tt_machine_message(const struct tt_cost_machine *m)
 {
     return m->ntransfer + m->nreduce;
 }
-static inline uint32_t tt_machine_count(const struct tt_machine *m)
+static inline uint32_t tt_machine_count(const struct tt_cost_machine *m)
 {
     return m->ntransfer + m->nreduce + m->nmessage;
 }
@@ -83,7 +83,7 @@ uint64_t tt_cost_rate(double bytes_per_s);
 /* Picoseconds for so many bytes, rounded down. */
 uint64_t tt_cost_transfer_floor(uint64_t bytes, double bytes_per_s);
 /* Sets gamma, overhead and ports from the topology. */
-void tt_cost_machine_host(struct tt_machine *m, const struct tt_topo *t);
+void tt_cost_machine_host(struct tt_cost_machine *m, const struct tt_topo *t);
 
 /* The most that is demanded of a resource of each family in one step or wave. */
 struct tt_peak {
@@ -92,7 +92,7 @@ struct tt_peak {
 };
 /* Adds `times` waves of this peak to c, with all amounts divided by `segments`; false if the
  * time does not fit. */
-bool tt_cost_peak_add(const struct tt_peak *p, const struct tt_machine *m, uint32_t segments,
+bool tt_cost_peak_add(const struct tt_peak *p, const struct tt_cost_machine *m, uint32_t segments,
                       uint64_t times, struct tt_cost *c);
 /* Do a bytes at rate ra take longer than b at rate rb? */
 static inline bool tt_slower(uint64_t a, uint64_t ra, uint64_t b, uint64_t rb)

@@ -100,7 +100,7 @@ bool tt_cost_patterns_spend(struct tt_patterns *p, uint64_t work)
 
 /* Adds windows of one length whose starts are n points, one stride apart, the first at `low`. */
 static void add_rows(struct tt_patterns *p, struct tt_vec *terms, uint32_t low, uint32_t len,
-                     const struct tt_places *at, uint64_t weight)
+                     const struct tt_pattern_places *at, uint64_t weight)
 {
     uint32_t row = at->n * p->stride, r = at->resource;
     struct tt_term four[] = {{r, low, weight},
@@ -111,8 +111,8 @@ static void add_rows(struct tt_patterns *p, struct tt_vec *terms, uint32_t low, 
         p->nomem = true;
 }
 
-void tt_cost_terms_add(struct tt_patterns *p, struct tt_vec *terms, const struct tt_places *at,
-                       const struct tt_span *s, uint64_t weight)
+void tt_cost_terms_add(struct tt_patterns *p, struct tt_vec *terms,
+                       const struct tt_pattern_places *at, const struct tt_span *s, uint64_t weight)
 {
     assert(at->n > 0 && at->n <= p->ranks);
     /* the last place sees the window farthest back; whole turns change nothing */

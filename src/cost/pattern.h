@@ -23,7 +23,7 @@ struct tt_term {
 };
 
 /* Neighbouring places first .. first+n-1 (modulo ranks) where a message of rank 0 is carried. */
-struct tt_places {
+struct tt_pattern_places {
     uint32_t resource, first, n;
 };
 
@@ -59,8 +59,9 @@ bool tt_cost_patterns_over(const struct tt_patterns *p);
 bool tt_cost_patterns_spend(struct tt_patterns *p, uint64_t work);
 
 /* Appends `weight` times the chunks of s (rank 0's) carried at these places. */
-void tt_cost_terms_add(struct tt_patterns *p, struct tt_vec *terms, const struct tt_places *at,
-                       const struct tt_span *s, uint64_t weight);
+void tt_cost_terms_add(struct tt_patterns *p, struct tt_vec *terms,
+                       const struct tt_pattern_places *at, const struct tt_span *s,
+                       uint64_t weight);
 /* Sorts by resource and place, merges equal places, drops terms that cancel out. */
 void tt_cost_terms_join(struct tt_vec *terms);
 /* Adds the pattern to *sum (sorted, one resource), or subtracts it (sign -1). */

@@ -97,7 +97,7 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
 {
     const struct tt_topo *t = y->t;
     uint32_t classes = t->ranks + 1;
-    struct tt_machine m = {
+    struct tt_cost_machine m = {
         .ntransfer = classes + 2, .nreduce = 1, .nmessage = 2, .ncount = classes};
     tt_cost_machine_host(&m, t);
     m.rate = tt_alloc((size_t)classes + 2, sizeof *m.rate);

@@ -62,7 +62,7 @@ static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, ui
                       const struct moved *w, uint64_t times)
 {
     assert(n > 0 && n <= y->t->ranks && place < y->t->ranks);
-    struct tt_places at = {.resource = resource, .first = place, .n = n};
+    struct tt_pattern_places at = {.resource = resource, .first = place, .n = n};
     if (!y->patterned)
         return;
     for (uint32_t i = 0; i < w->n; i++)

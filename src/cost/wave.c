@@ -98,7 +98,7 @@ static uint64_t tourney_top(const struct tourney *y, const uint64_t *use, uint64
 
 static struct tourney *family_of(struct waves *v, uint32_t resource)
 {
-    const struct tt_machine *m = &v->l->m;
+    const struct tt_cost_machine *m = &v->l->m;
     return &v->family[resource < m->ntransfer ? 0 : resource < tt_machine_message(m) ? 1 : 2];
 }
 
@@ -229,7 +229,7 @@ static tutti_status windows_open(struct waves *v, struct tutti_error *err)
 /* Patterns are used only if the load is exact; otherwise upper bounds add up. */
 static tutti_status waves_open(struct waves *v, struct tutti_error *err)
 {
-    const struct tt_machine *m = &v->l->m;
+    const struct tt_cost_machine *m = &v->l->m;
     tutti_status st = TUTTI_OK;
     v->use = tt_zalloc((size_t)tt_machine_count(m) + 1, sizeof *v->use);
     v->queue = tt_alloc((size_t)v->l->profile.nsteps + 1, sizeof *v->queue);

@@ -43,7 +43,7 @@ static tutti_status flows_put(struct tt_probing *m)
     for (size_t i = 0; i < m->flows.len; i++) {
         const struct tt_probe_flow *f = tt_probe_flow(m, i);
         if (!tt_vec_push(&m->wire,
-                         &(struct tt_flow){
+                         &(struct tt_comm_flow){
                              .from = f->from, .to = f->to, .bytes = f->bytes, .pulled = f->pulled},
                          1))
             return tt_fail_memory(m->err, "flows");

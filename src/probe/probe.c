@@ -62,7 +62,7 @@ tutti_status tt_probe_run(struct tt_comm *c, uint64_t budget_ns, struct tt_probe
                            .budget_ns = budget_ns,
                            .began_ns = tt_now_ns(),
                            .flows = {.elem = sizeof(struct tt_probe_flow)},
-                           .wire = {.elem = sizeof(struct tt_flow)},
+                           .wire = {.elem = sizeof(struct tt_comm_flow)},
                            .answer = {.elem = sizeof(int64_t)},
                            .err = err};
     tutti_status st = find_hosts(c, &m.p, err);

@@ -39,7 +39,7 @@ struct tt_probing {
     uint64_t part[2], whole[2]; /* as in struct tt_probe_flow, for the slowest flow of each try */
     uint64_t idle_ns;           /* idle_ns of the flows added next */
     struct tt_vec flows;        /* struct tt_probe_flow of the current round */
-    struct tt_vec wire;         /* struct tt_flow: the flows in comm's form */
+    struct tt_vec wire;         /* struct tt_comm_flow: the flows in comm's form */
     struct tt_vec answer;       /* int64_t: one per flow, then the clock */
     struct tutti_error *err;
 };

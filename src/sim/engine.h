@@ -6,10 +6,10 @@
 #include "sim/fluid.h"
 
 /* What a host can be busy with; ANY counts all of them, so the time in which none runs is idle. */
-enum tt_busy { TT_BUSY_SEND, TT_BUSY_RECV, TT_BUSY_REDUCE, TT_BUSY_ANY, TT_BUSY_KINDS };
+enum tt_sim_busy { TT_BUSY_SEND, TT_BUSY_RECV, TT_BUSY_REDUCE, TT_BUSY_ANY, TT_BUSY_KINDS };
 
 /* One rank's host. Times are picoseconds of the simulation. */
-struct tt_host {
+struct tt_sim_host {
     /* when its last message was issued; when the next one may be taken in */
     uint64_t issue_ps, take_ps;
     bool adding;              /* a reduction is under way */
@@ -32,26 +32,26 @@ struct tt_done {
     uint32_t op, segment, rank;
 };
 /* Something that a host does one at a time and that became ready at this moment. */
-struct tt_request {
+struct tt_sim_request {
     uint32_t op, segment, kind; /* kind of event; for requests of a port: the step */
     uint32_t conn; /* whose message made it ready, or TT_WORK_NONE: an operation of its rank */
 };
 struct tt_port_queue;
 struct tt_line;
-struct tt_engine {
+struct tt_sim_engine {
     const struct tt_sim_input *in;
     const struct tt_work *w;
     struct tt_sim_report *r;
     struct tt_queue q;
     struct tt_fluid fluid;
-    struct tt_host *host;
+    struct tt_sim_host *host;
     struct tt_stream *stream;
     uint32_t *left;             /* per node: operations and messages that it still waits for */
     struct tt_vec done;         /* struct tt_done: successors not yet told */
     struct tt_port_queue *wait; /* per rank, outgoing then incoming, if ports are limited */
-    /* struct tt_request: messages that ask for a port of their sender; messages that have it */
+    /* struct tt_sim_request: messages that ask for a port of their sender; messages that have it */
     struct tt_vec asking, granted;
-    struct tt_vec requests, serving; /* struct tt_request: of this moment; those being served */
+    struct tt_vec requests, serving; /* struct tt_sim_request: of this moment; those being served */
     struct tt_vec going;             /* uint32_t: connections that have both ports and start now */
     /* uint32_t: ports to examine (rank: outgoing, ranks + rank: incoming) */
     struct tt_vec freed;
@@ -67,35 +67,37 @@ struct tt_engine {
 
 /* flow_host.c */
 /* an activity begins */
-void tt_sim_host_busy(struct tt_engine *e, uint32_t rank, enum tt_busy kind);
-void tt_sim_host_idle(struct tt_engine *e, uint32_t rank, enum tt_busy kind); /* an activity ends */
+void tt_sim_host_busy(struct tt_sim_engine *e, uint32_t rank, enum tt_sim_busy kind);
+void tt_sim_host_idle(struct tt_sim_engine *e, uint32_t rank,
+                      enum tt_sim_busy kind); /* an activity ends */
 /* The host overhead of one message: when it may be injected, and when it is taken in. */
-uint64_t tt_sim_host_issue(struct tt_engine *e, uint32_t rank);
-uint64_t tt_sim_host_take(struct tt_engine *e, uint32_t rank);
-tutti_status tt_sim_ports_open(struct tt_engine *e, struct tutti_error *err);
-void tt_sim_ports_close(struct tt_engine *e); /* accepts a state opened in part */
+uint64_t tt_sim_host_issue(struct tt_sim_engine *e, uint32_t rank);
+uint64_t tt_sim_host_take(struct tt_sim_engine *e, uint32_t rank);
+tutti_status tt_sim_ports_open(struct tt_sim_engine *e, struct tutti_error *err);
+void tt_sim_ports_close(struct tt_sim_engine *e); /* accepts a state opened in part */
 /* May this connection's message go at once? If not, tt_sim_engine_inject is called when it has
  * its ports. */
-bool tt_sim_port_ask(struct tt_engine *e, uint32_t conn);
+bool tt_sim_port_ask(struct tt_sim_engine *e, uint32_t conn);
 /* The connection's message has arrived: both its ports are free. */
-void tt_sim_port_free(struct tt_engine *e, uint32_t conn);
+void tt_sim_port_free(struct tt_sim_engine *e, uint32_t conn);
 /* at the end of a moment: starts messages that have ports now */
-void tt_sim_port_settle(struct tt_engine *e);
+void tt_sim_port_settle(struct tt_sim_engine *e);
 /* time_ps + ps; notes if the sum is beyond what can be represented. */
-uint64_t tt_sim_engine_later(struct tt_engine *e, uint64_t time_ps, double ps);
+uint64_t tt_sim_engine_later(struct tt_sim_engine *e, uint64_t time_ps, double ps);
 
 /* flow_sum.c: reductions, one after the other. */
-tutti_status tt_sim_sums_open(struct tt_engine *e, struct tutti_error *err); /* after the hosts */
-void tt_sim_sums_close(struct tt_engine *e); /* accepts a state opened in part */
+tutti_status tt_sim_sums_open(struct tt_sim_engine *e,
+                              struct tutti_error *err); /* after the hosts */
+void tt_sim_sums_close(struct tt_sim_engine *e);        /* accepts a state opened in part */
 /* The reduction is ready and gets in line. */
-void tt_sim_host_add(struct tt_engine *e, const struct tt_request *x, uint32_t rank);
+void tt_sim_host_add(struct tt_sim_engine *e, const struct tt_sim_request *x, uint32_t rank);
 /* The host may have something to add, and time for it. */
-void tt_sim_host_free(struct tt_engine *e, uint32_t rank);
+void tt_sim_host_free(struct tt_sim_engine *e, uint32_t rank);
 /* at the end of a moment: hosts that are free begin their next reduction */
-void tt_sim_sums_settle(struct tt_engine *e);
+void tt_sim_sums_settle(struct tt_sim_engine *e);
 
 /* flow.c: the connection's next message has its ports and starts. */
-void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn);
+void tt_sim_engine_inject(struct tt_sim_engine *e, uint32_t conn);
 /* flow.c: the reduction will be done then. */
-void tt_sim_engine_added(struct tt_engine *e, uint64_t time_ps, uint32_t op, uint32_t segment);
+void tt_sim_engine_added(struct tt_sim_engine *e, uint64_t time_ps, uint32_t op, uint32_t segment);
 #endif

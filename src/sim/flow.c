@@ -26,7 +26,7 @@
  * puts them into the queue. */
 enum { EV_END, EV_ISSUE, EV_ARRIVE, EV_TAKE, EV_DONE, PROGRESS_EVERY = 1 << 16 };
 
-static void flow_put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint32_t what,
+static void flow_put(struct tt_sim_engine *e, uint64_t time_ps, uint64_t kind, uint32_t what,
                      uint32_t segment)
 {
     tt_sim_queue_push(&e->q, time_ps, kind << 32 | what, segment);
@@ -36,7 +36,7 @@ static void flow_put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint3
 
 /* The node is done now; flow_tell informs its successors. A list, not recursion: chains of local
  * operations can be long. */
-static void flow_finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void flow_finish(struct tt_sim_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     struct tt_done *d = tt_vec_room(&e->done);
     if (d)
@@ -46,21 +46,21 @@ static void flow_finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint
 }
 
 /* The host will do this at the end of the moment, in listed order (serve_all). */
-static void flow_ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
+static void flow_ask(struct tt_sim_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
 {
-    const struct tt_request x = {op, segment, kind, e->cause};
+    const struct tt_sim_request x = {op, segment, kind, e->cause};
     e->failed = e->failed || !tt_vec_push(&e->requests, &x, 1);
 }
 
 /* Starts the message at once where ports are not limited. */
-static void issue(struct tt_engine *e, uint32_t conn)
+static void issue(struct tt_sim_engine *e, uint32_t conn)
 {
     if (tt_sim_port_ask(e, conn))
         tt_sim_engine_inject(e, conn);
 }
 
 /* Starts the connection's next message if it is ready and nothing else is being sent there. */
-static void stream_try(struct tt_engine *e, uint32_t conn)
+static void stream_try(struct tt_sim_engine *e, uint32_t conn)
 {
     assert(conn < e->w->nconns);
     struct tt_stream *s = &e->stream[conn];
@@ -76,7 +76,7 @@ static void stream_try(struct tt_engine *e, uint32_t conn)
 }
 
 /* A reduction occupies the host; without gamma or bytes it is done at once. */
-static void flow_reduce(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void flow_reduce(struct tt_sim_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     if (e->gamma_ps > 0 && tt_sim_work_reduce_bytes(e->w, op, segment) > 0)
         flow_ask(e, EV_DONE, op, segment);
@@ -85,7 +85,7 @@ static void flow_reduce(struct tt_engine *e, uint32_t op, uint32_t segment, uint
 }
 
 /* The operation waits for nothing else. */
-static void flow_start(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void flow_start(struct tt_sim_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     const struct tt_work_op *o = &e->w->op[op];
     if (o->kind == TT_OP_SEND)
@@ -97,7 +97,7 @@ static void flow_start(struct tt_engine *e, uint32_t op, uint32_t segment, uint3
 }
 
 /* One thing that the node waited for is done. */
-static void count_down(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void count_down(struct tt_sim_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     uint32_t *left = &e->left[(size_t)op * e->w->segments + segment];
     assert(*left > 0);
@@ -107,7 +107,7 @@ static void count_down(struct tt_engine *e, uint32_t op, uint32_t segment, uint3
 
 /* Tells the successors of all that is done; those that become done by it are appended and told
  * too. */
-static void flow_tell(struct tt_engine *e)
+static void flow_tell(struct tt_sim_engine *e)
 {
     const struct tt_work *w = e->w;
     for (size_t i = 0; i < e->done.len && !e->failed; i++) {
@@ -132,7 +132,7 @@ static uint64_t op_bytes(const struct tt_work *w, const struct tt_work_op *send,
     return tt_sim_work_msg_bytes(w, send->ref, segment);
 }
 
-static void flow_record(struct tt_engine *e, const struct tt_flow *x, uint64_t arrived_ps)
+static void flow_record(struct tt_sim_engine *e, const struct tt_flow *x, uint64_t arrived_ps)
 {
     const struct tt_work_op *send = &e->w->op[x->op];
     const struct tt_work_conn *c = &e->w->conn[x->conn];
@@ -149,7 +149,7 @@ static void flow_record(struct tt_engine *e, const struct tt_flow *x, uint64_t a
 
 /* The last byte has left: the message arrives a latency later, never before an earlier one of
  * its connection, and the connection turns to the next message or segment. */
-static void left_sender(struct tt_engine *e, const struct tt_flow *x)
+static void left_sender(struct tt_sim_engine *e, const struct tt_flow *x)
 {
     const struct tt_work *w = e->w;
     const struct tt_work_op *send = &w->op[x->op];
@@ -172,7 +172,7 @@ static void left_sender(struct tt_engine *e, const struct tt_flow *x)
 }
 
 /* An empty message has no transfer; it only takes its latency. */
-void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn)
+void tt_sim_engine_inject(struct tt_sim_engine *e, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
     assert(s->busy && s->next != TT_WORK_NONE);
@@ -197,7 +197,7 @@ void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn)
 }
 
 /* Ends of a transfer that got another rate since are void (version). */
-static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
+static void transferred(struct tt_sim_engine *e, uint32_t flow, uint32_t version)
 {
     if (!tt_sim_fluid_due(&e->fluid, flow, version))
         return;
@@ -208,7 +208,7 @@ static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
 }
 
 /* What becomes ready by it stands in the line of the connection. */
-static void flow_take(struct tt_engine *e, uint32_t recv, uint32_t segment)
+static void flow_take(struct tt_sim_engine *e, uint32_t recv, uint32_t segment)
 {
     e->cause = e->w->op[recv].conn;
     count_down(e, recv, segment, e->w->op[recv].rank);
@@ -217,7 +217,7 @@ static void flow_take(struct tt_engine *e, uint32_t recv, uint32_t segment)
 }
 
 /* Arrival frees the ports before the receiver takes the message in. */
-static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
+static void flow_arrive(struct tt_sim_engine *e, uint32_t recv, uint32_t segment)
 {
     const struct tt_work_op *o = &e->w->op[recv];
     assert(o->kind == TT_OP_RECV || o->kind == TT_OP_RECV_REDUCE);
@@ -229,7 +229,7 @@ static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
         flow_take(e, recv, segment);
 }
 
-static void flow_reduced(struct tt_engine *e, uint32_t op, uint32_t segment)
+static void flow_reduced(struct tt_sim_engine *e, uint32_t op, uint32_t segment)
 {
     const uint32_t rank = e->w->op[op].rank;
     tt_sim_host_idle(e, rank, TT_BUSY_REDUCE);
@@ -238,14 +238,14 @@ static void flow_reduced(struct tt_engine *e, uint32_t op, uint32_t segment)
     flow_finish(e, op, segment, rank);
 }
 
-void tt_sim_engine_added(struct tt_engine *e, uint64_t time_ps, uint32_t op, uint32_t segment)
+void tt_sim_engine_added(struct tt_sim_engine *e, uint64_t time_ps, uint32_t op, uint32_t segment)
 {
     flow_put(e, time_ps, EV_DONE, op, segment);
 }
 
 /* ---- the run ---- */
 
-static void flow_handle(struct tt_engine *e, struct tt_queue_item x)
+static void flow_handle(struct tt_sim_engine *e, struct tt_queue_item x)
 {
     uint32_t what = (uint32_t)x.what;
     switch (x.what >> 32) {
@@ -269,7 +269,7 @@ static void flow_handle(struct tt_engine *e, struct tt_queue_item x)
 
 /* ---- what hosts do one at a time ---- */
 
-static void flow_serve(struct tt_engine *e, const struct tt_request *x)
+static void flow_serve(struct tt_sim_engine *e, const struct tt_sim_request *x)
 {
     const struct tt_work_op *o = &e->w->op[x->op];
     if (x->kind == EV_ISSUE)
@@ -282,7 +282,7 @@ static void flow_serve(struct tt_engine *e, const struct tt_request *x)
 
 static int as_listed(const void *x, const void *y)
 {
-    const struct tt_request *a = x, *b = y;
+    const struct tt_sim_request *a = x, *b = y;
     if (a->op != b->op)
         return a->op < b->op ? -1 : 1;
     return a->segment < b->segment ? -1 : a->segment > b->segment;
@@ -290,20 +290,20 @@ static int as_listed(const void *x, const void *y)
 
 /* Of what became ready at one moment, a host does first what is listed first, whatever the order
  * of events. `serving` holds these requests; `requests` is empty again for later ones. */
-static void serve_all(struct tt_engine *e)
+static void serve_all(struct tt_sim_engine *e)
 {
     struct tt_vec swap = e->serving;
     e->serving = e->requests;
     e->requests = swap;
     e->requests.len = 0;
     if (e->serving.len > 1)
-        qsort(e->serving.data, e->serving.len, sizeof(struct tt_request), as_listed);
+        qsort(e->serving.data, e->serving.len, sizeof(struct tt_sim_request), as_listed);
     for (size_t i = 0; i < e->serving.len && !e->failed; i++)
-        flow_serve(e, (const struct tt_request *)e->serving.data + i);
+        flow_serve(e, (const struct tt_sim_request *)e->serving.data + i);
 }
 
 /* Errors are flags during a moment and reported at its end. */
-static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
+static tutti_status trouble(const struct tt_sim_engine *e, struct tutti_error *err)
 {
     if (e->failed || e->fluid.failed || e->q.failed)
         return tt_fail_memory(err, "simulation");
@@ -314,12 +314,12 @@ static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
 }
 
 /* What has been done so far; the counters of all segments were set at the start. */
-static uint64_t flow_work(const struct tt_engine *e)
+static uint64_t flow_work(const struct tt_sim_engine *e)
 {
     return e->r->events + e->fluid.examined + (uint64_t)e->w->nops * e->w->segments / 8;
 }
 
-static tutti_status check_work(const struct tt_engine *e, struct tutti_error *err)
+static tutti_status check_work(const struct tt_sim_engine *e, struct tutti_error *err)
 {
     uint64_t most = e->in->o->max_work;
     if (!most || flow_work(e) <= most)
@@ -330,7 +330,7 @@ static tutti_status check_work(const struct tt_engine *e, struct tutti_error *er
 
 /* Ends a moment: requests, ports and rates. What starts by that at the same time is a further
  * moment. */
-static void flow_settle(struct tt_engine *e)
+static void flow_settle(struct tt_sim_engine *e)
 {
     do {
         tt_sim_port_settle(e);
@@ -343,7 +343,7 @@ static void flow_settle(struct tt_engine *e)
 }
 
 /* Invariant: before each moment, all rates are up to date and every end of a transfer is queued. */
-static tutti_status flow_run(struct tt_engine *e, struct tutti_error *err)
+static tutti_status flow_run(struct tt_sim_engine *e, struct tutti_error *err)
 {
     uint64_t all = (uint64_t)e->w->nmsgs * e->w->segments, next = PROGRESS_EVERY;
     tutti_status st = trouble(e, err);
@@ -366,7 +366,7 @@ static tutti_status flow_run(struct tt_engine *e, struct tutti_error *err)
 
 /* Sets all counters and starts what waits for nothing. Counters first: a start may count others
  * down. */
-static void start_all(struct tt_engine *e)
+static void start_all(struct tt_sim_engine *e)
 {
     const struct tt_work *w = e->w;
     for (uint32_t op = 0; op < w->nops && !e->failed; op++)
@@ -380,7 +380,7 @@ static void start_all(struct tt_engine *e)
 }
 
 /* Idle time is measured against the end of all ranks. */
-static void fill_report(const struct tt_engine *e)
+static void fill_report(const struct tt_sim_engine *e)
 {
     struct tt_sim_report *r = e->r;
     r->effort = flow_work(e);
@@ -395,12 +395,12 @@ static void fill_report(const struct tt_engine *e)
     }
 }
 
-static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
+static tutti_status engine_open(struct tt_sim_engine *e, struct tutti_error *err)
 {
     size_t nodes, ranks = e->in->t->ranks;
     tt_sim_queue_open(&e->q);
     e->done.elem = sizeof(struct tt_done);
-    e->requests.elem = e->serving.elem = sizeof(struct tt_request);
+    e->requests.elem = e->serving.elem = sizeof(struct tt_sim_request);
     e->gamma_ps = e->in->t->gamma * 1e12;
     if (__builtin_mul_overflow((size_t)e->w->nops, (size_t)e->w->segments, &nodes))
         return tt_fail(err, TUTTI_ERR_LIMIT,
@@ -419,7 +419,7 @@ static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
     return st ? st : tt_sim_fluid_open(&e->fluid, e->in, e->r, err);
 }
 
-static void engine_close(struct tt_engine *e)
+static void engine_close(struct tt_sim_engine *e)
 {
     free(e->left);
     free(e->host);
@@ -436,7 +436,7 @@ static void engine_close(struct tt_engine *e)
 tutti_status tt_sim_flow_run(const struct tt_sim_input *in, struct tt_sim_report *r,
                              struct tutti_error *err)
 {
-    struct tt_engine e = {.in = in, .w = in->w, .r = r, .cause = TT_WORK_NONE};
+    struct tt_sim_engine e = {.in = in, .w = in->w, .r = r, .cause = TT_WORK_NONE};
     tutti_status st = engine_open(&e, err);
     if (!st) {
         start_all(&e);

@@ -26,32 +26,32 @@
 
 #include "sim/engine.h"
 
-static void flow_host_begin(struct tt_host *h, enum tt_busy kind, uint64_t now)
+static void flow_host_begin(struct tt_sim_host *h, enum tt_sim_busy kind, uint64_t now)
 {
     if (h->busy[kind]++ == 0)
         h->since[kind] = now;
 }
 
-static void end(struct tt_host *h, enum tt_busy kind, uint64_t now)
+static void end(struct tt_sim_host *h, enum tt_sim_busy kind, uint64_t now)
 {
     if (--h->busy[kind] == 0)
         h->spent[kind] += now - h->since[kind];
 }
 
-void tt_sim_host_busy(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
+void tt_sim_host_busy(struct tt_sim_engine *e, uint32_t rank, enum tt_sim_busy kind)
 {
     flow_host_begin(&e->host[rank], kind, e->now);
     flow_host_begin(&e->host[rank], TT_BUSY_ANY, e->now);
 }
 
-void tt_sim_host_idle(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
+void tt_sim_host_idle(struct tt_sim_engine *e, uint32_t rank, enum tt_sim_busy kind)
 {
     end(&e->host[rank], kind, e->now);
     end(&e->host[rank], TT_BUSY_ANY, e->now);
 }
 
 /* 2^62 leaves room for sums of two such times. */
-uint64_t tt_sim_engine_later(struct tt_engine *e, uint64_t time_ps, double ps)
+uint64_t tt_sim_engine_later(struct tt_sim_engine *e, uint64_t time_ps, double ps)
 {
     if (ps < 0x1p62 && time_ps < UINT64_C(1) << 62)
         return time_ps + (uint64_t)ps;
@@ -59,23 +59,23 @@ uint64_t tt_sim_engine_later(struct tt_engine *e, uint64_t time_ps, double ps)
     return time_ps;
 }
 
-static double flow_host_overhead(const struct tt_engine *e, uint32_t rank)
+static double flow_host_overhead(const struct tt_sim_engine *e, uint32_t rank)
 {
     return ceil((double)e->in->t->overhead_ps * e->in->slow[rank]);
 }
 
 /* The message is issued one overhead after it is ready and after the previous one. */
-uint64_t tt_sim_host_issue(struct tt_engine *e, uint32_t rank)
+uint64_t tt_sim_host_issue(struct tt_sim_engine *e, uint32_t rank)
 {
-    struct tt_host *h = &e->host[rank];
+    struct tt_sim_host *h = &e->host[rank];
     uint64_t from = h->issue_ps > e->now ? h->issue_ps : e->now;
     return h->issue_ps = tt_sim_engine_later(e, from, flow_host_overhead(e, rank));
 }
 
 /* A message is taken in as it arrives, unless the host is still busy with the one before. */
-uint64_t tt_sim_host_take(struct tt_engine *e, uint32_t rank)
+uint64_t tt_sim_host_take(struct tt_sim_engine *e, uint32_t rank)
 {
-    struct tt_host *h = &e->host[rank];
+    struct tt_sim_host *h = &e->host[rank];
     uint64_t at = h->take_ps > e->now ? h->take_ps : e->now;
     h->take_ps = tt_sim_engine_later(e, at, flow_host_overhead(e, rank));
     return at;
@@ -89,10 +89,10 @@ struct tt_port_queue {
     size_t first;
 };
 
-tutti_status tt_sim_ports_open(struct tt_engine *e, struct tutti_error *err)
+tutti_status tt_sim_ports_open(struct tt_sim_engine *e, struct tutti_error *err)
 {
     size_t ports = 2 * (size_t)e->in->t->ranks;
-    e->asking.elem = e->granted.elem = sizeof(struct tt_request);
+    e->asking.elem = e->granted.elem = sizeof(struct tt_sim_request);
     e->going.elem = e->freed.elem = sizeof(uint32_t);
     if (!e->in->t->ports)
         return TUTTI_OK;
@@ -104,7 +104,7 @@ tutti_status tt_sim_ports_open(struct tt_engine *e, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-void tt_sim_ports_close(struct tt_engine *e)
+void tt_sim_ports_close(struct tt_sim_engine *e)
 {
     for (size_t i = 0; e->wait && i < 2 * (size_t)e->in->t->ranks; i++)
         tt_vec_free(&e->wait[i].conn);
@@ -116,17 +116,17 @@ void tt_sim_ports_close(struct tt_engine *e)
 }
 
 /* Adds the connection's next message to a list, with its step for sorting. */
-static void note(struct tt_engine *e, struct tt_vec *list, uint32_t conn)
+static void note(struct tt_sim_engine *e, struct tt_vec *list, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
-    const struct tt_request x = {s->next, s->segment, tt_sim_work_step(e->w, s->next), conn};
+    const struct tt_sim_request x = {s->next, s->segment, tt_sim_work_step(e->w, s->next), conn};
     e->failed = e->failed || !tt_vec_push(list, &x, 1);
 }
 
 /* Total order: step, operation, segment. It makes the simulation deterministic. */
 static int by_step(const void *x, const void *y)
 {
-    const struct tt_request *a = x, *b = y;
+    const struct tt_sim_request *a = x, *b = y;
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
     if (a->op != b->op)
@@ -134,7 +134,7 @@ static int by_step(const void *x, const void *y)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-bool tt_sim_port_ask(struct tt_engine *e, uint32_t conn)
+bool tt_sim_port_ask(struct tt_sim_engine *e, uint32_t conn)
 {
     if (!e->in->t->ports)
         return true;
@@ -142,7 +142,7 @@ bool tt_sim_port_ask(struct tt_engine *e, uint32_t conn)
     return false;
 }
 
-void tt_sim_port_free(struct tt_engine *e, uint32_t conn)
+void tt_sim_port_free(struct tt_sim_engine *e, uint32_t conn)
 {
     const struct tt_work_conn *c = &e->w->conn[conn];
     const uint32_t ports[2] = {c->src, e->in->t->ranks + c->dst};
@@ -155,9 +155,9 @@ void tt_sim_port_free(struct tt_engine *e, uint32_t conn)
 
 /* Appends those on the list to the queues of their sender's (receiver's) ports, the earliest
  * step first, and marks these ports for grant. */
-static void join(struct tt_engine *e, struct tt_vec *list, bool receivers)
+static void join(struct tt_sim_engine *e, struct tt_vec *list, bool receivers)
 {
-    const struct tt_request *x = list->data;
+    const struct tt_sim_request *x = list->data;
     if (list->len > 1)
         qsort(list->data, list->len, sizeof *x, by_step);
     for (size_t i = 0; i < list->len && !e->failed; i++) {
@@ -188,7 +188,7 @@ static uint32_t take(struct tt_port_queue *q)
 
 /* Gives free ports of one side to the first in their queues. `freed` may name a port several
  * times; the later times find nothing to do. */
-static void grant(struct tt_engine *e, bool receivers)
+static void grant(struct tt_sim_engine *e, bool receivers)
 {
     uint32_t ranks = e->in->t->ranks, conn;
     for (size_t i = 0; i < e->freed.len && !e->failed; i++) {
@@ -206,7 +206,7 @@ static void grant(struct tt_engine *e, bool receivers)
     }
 }
 
-void tt_sim_port_settle(struct tt_engine *e)
+void tt_sim_port_settle(struct tt_sim_engine *e)
 {
     join(e, &e->asking, false);
     grant(e, false);

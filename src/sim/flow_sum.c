@@ -25,7 +25,7 @@ struct tt_line {
     uint32_t first, last, next;
 };
 
-tutti_status tt_sim_sums_open(struct tt_engine *e, struct tutti_error *err)
+tutti_status tt_sim_sums_open(struct tt_sim_engine *e, struct tutti_error *err)
 {
     size_t lines = (size_t)e->w->nconns + e->in->t->ranks;
     e->waiting.elem = sizeof(struct entry);
@@ -43,20 +43,20 @@ tutti_status tt_sim_sums_open(struct tt_engine *e, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-void tt_sim_sums_close(struct tt_engine *e)
+void tt_sim_sums_close(struct tt_sim_engine *e)
 {
     free(e->line);
     tt_vec_free(&e->waiting);
     tt_vec_free(&e->free_hosts);
 }
 
-static uint32_t first_line(const struct tt_engine *e, uint32_t rank)
+static uint32_t first_line(const struct tt_sim_engine *e, uint32_t rank)
 {
     return e->w->nconns + rank;
 }
 
 /* The line gets its turn after all that wait now. */
-static void queue_line(struct tt_engine *e, struct tt_host *h, uint32_t line)
+static void queue_line(struct tt_sim_engine *e, struct tt_sim_host *h, uint32_t line)
 {
     if (h->last_turn == TT_WORK_NONE)
         h->turn = line;
@@ -67,7 +67,7 @@ static void queue_line(struct tt_engine *e, struct tt_host *h, uint32_t line)
 }
 
 /* UINT32_MAX: out of memory. */
-static uint32_t entry_make(struct tt_engine *e, uint32_t op, uint32_t segment)
+static uint32_t entry_make(struct tt_sim_engine *e, uint32_t op, uint32_t segment)
 {
     uint32_t i = e->spare;
     if (i == TT_WORK_NONE) {
@@ -83,7 +83,7 @@ static uint32_t entry_make(struct tt_engine *e, uint32_t op, uint32_t segment)
     return i;
 }
 
-void tt_sim_host_add(struct tt_engine *e, const struct tt_request *x, uint32_t rank)
+void tt_sim_host_add(struct tt_sim_engine *e, const struct tt_sim_request *x, uint32_t rank)
 {
     const uint32_t line = x->conn == TT_WORK_NONE ? first_line(e, rank) : x->conn,
                    i = entry_make(e, x->op, x->segment);
@@ -100,13 +100,13 @@ void tt_sim_host_add(struct tt_engine *e, const struct tt_request *x, uint32_t r
     tt_sim_host_free(e, rank);
 }
 
-void tt_sim_host_free(struct tt_engine *e, uint32_t rank)
+void tt_sim_host_free(struct tt_sim_engine *e, uint32_t rank)
 {
     e->failed = e->failed || !tt_vec_push(&e->free_hosts, &rank, 1);
 }
 
 /* Takes the first of a line; the entry is spare again. */
-static struct entry entry_take(struct tt_engine *e, uint32_t line)
+static struct entry entry_take(struct tt_sim_engine *e, uint32_t line)
 {
     const uint32_t i = e->line[line].first;
     struct entry *x = (struct entry *)e->waiting.data + i, taken = *x;
@@ -117,9 +117,9 @@ static struct entry entry_take(struct tt_engine *e, uint32_t line)
 }
 
 /* What the host adds next; false: nothing waits. */
-static bool sum_next(struct tt_engine *e, uint32_t rank, struct entry *ret)
+static bool sum_next(struct tt_sim_engine *e, uint32_t rank, struct entry *ret)
 {
-    struct tt_host *h = &e->host[rank];
+    struct tt_sim_host *h = &e->host[rank];
     uint32_t line = first_line(e, rank);
     if (e->line[line].first != TT_WORK_NONE) {
         *ret = entry_take(e, line);
@@ -137,13 +137,13 @@ static bool sum_next(struct tt_engine *e, uint32_t rank, struct entry *ret)
 }
 
 /* The correction removes what only the arithmetic added, as in end_of (fluid.c). */
-static uint64_t sum_end(struct tt_engine *e, uint32_t rank, uint64_t bytes)
+static uint64_t sum_end(struct tt_sim_engine *e, uint32_t rank, uint64_t bytes)
 {
     double ps = e->gamma_ps * e->in->slow[rank] * (double)bytes;
     return tt_sim_engine_later(e, e->now, ceil(ps - 1e-3 - ps * 1e-15));
 }
 
-void tt_sim_sums_settle(struct tt_engine *e)
+void tt_sim_sums_settle(struct tt_sim_engine *e)
 {
     struct entry x;
     for (size_t i = 0; i < e->free_hosts.len && !e->failed; i++) {

@@ -236,7 +236,7 @@ static bool res_room(struct tt_res *r)
 {
     if (r->n < r->cap)
         return true;
-    struct tt_hop *more = tt_resize(r->list, r->cap ? 2 * (size_t)r->cap : 4, sizeof *more);
+    struct tt_fluid_hop *more = tt_resize(r->list, r->cap ? 2 * (size_t)r->cap : 4, sizeof *more);
     if (!more)
         return false;
     r->list = more;
@@ -257,7 +257,7 @@ static void fluid_enter(struct tt_fluid *f, uint32_t i)
             return;
         }
         place[k] = r->n;
-        r->list[r->n++] = (struct tt_hop){i, k};
+        r->list[r->n++] = (struct tt_fluid_hop){i, k};
     }
 }
 
@@ -271,7 +271,7 @@ static void fluid_leave(struct tt_fluid *f, const struct tt_flow *w)
         uint32_t id = f->hops[l->at + k];
         struct tt_res *r = &f->res[id];
         uint32_t at = places[w->place + k];
-        struct tt_hop last = r->list[--r->n];
+        struct tt_fluid_hop last = r->list[--r->n];
         if (!r->n)
             continue;
         r->list[at] = last;

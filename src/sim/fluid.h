@@ -23,12 +23,12 @@ struct tt_flow {
     uint64_t updated_ps;
     uint64_t ready_ps, start_ps;
 };
-struct tt_hop { /* an entry of a resource's list: it is the flow's hop-th resource */
+struct tt_fluid_hop { /* an entry of a resource's list: it is the flow's hop-th resource */
     uint32_t flow, hop;
 };
 struct tt_res {
     double rate; /* bytes/s */
-    struct tt_hop *list;
+    struct tt_fluid_hop *list;
     uint32_t n, cap;
     uint32_t mark;       /* of a computation: reached */
     uint32_t open;       /* of a computation: flows without a rate yet, */

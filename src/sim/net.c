@@ -17,7 +17,7 @@
 
 #include "sim/packet.h"
 
-uint32_t tt_sim_net_conn(const struct tt_net *n, uint32_t msg)
+uint32_t tt_sim_net_conn(const struct tt_packet_net *n, uint32_t msg)
 {
     assert(msg / n->in->w->segments < n->in->w->nmsgs);
     return n->in->w->msg[msg / n->in->w->segments].conn;
@@ -42,7 +42,7 @@ struct tt_net_packet *tt_sim_net_first(const struct tt_net_lane *l)
 
 /* The lane's first packet asks for its port: it joins the port's list and takes part in its
  * decisions from now on. Ejection ports follow the ports of the links, `interfaces` per rank. */
-static void net_ask(struct tt_net *n, uint32_t lane)
+static void net_ask(struct tt_packet_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
     const struct tt_net_packet *p = tt_sim_net_first(l);
@@ -65,7 +65,7 @@ static void net_ask(struct tt_net *n, uint32_t lane)
 }
 
 /* Packets of a lane are a ring whose capacity is a power of two. */
-bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_packet *p)
+bool tt_sim_net_append(struct tt_packet_net *n, uint32_t lane, const struct tt_net_packet *p)
 {
     struct tt_net_lane *l = &n->lane[lane];
     if (l->len == l->cap) {
@@ -88,7 +88,7 @@ bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_pack
 }
 
 /* Leaves the port's list; the next packet, if any, asks for a port of its own. */
-void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
+void tt_sim_net_drop_first(struct tt_packet_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
     if (l->prev != TT_NET_NONE)
@@ -106,7 +106,7 @@ void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
 
 /* A port without a promise is examined at `time`, or when it is free. A promise to another lane
  * is cut, if it extends that far; a promise to the same lane is not affected. */
-void tt_sim_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time)
+void tt_sim_net_wake(struct tt_packet_net *n, uint32_t port, uint32_t lane, uint64_t time)
 {
     assert(port < n->nports);
     struct tt_net_port *o = &n->port[port];
@@ -124,7 +124,7 @@ void tt_sim_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t ti
     n->nomem |= !tt_sim_agenda_push(&n->agenda, time, (UINT64_C(1) << 32) + port);
 }
 
-void tt_sim_net_tell(struct tt_net *n, uint32_t msg, enum tt_net_kind kind, uint64_t time)
+void tt_sim_net_tell(struct tt_packet_net *n, uint32_t msg, enum tt_net_kind kind, uint64_t time)
 {
     struct tt_net_news news = {time, msg, kind};
     n->nomem |= !tt_vec_push(&n->news, &news, 1);
@@ -132,7 +132,7 @@ void tt_sim_net_tell(struct tt_net *n, uint32_t msg, enum tt_net_kind kind, uint
 
 /* The first packet of the message enters the interface's lane; refill (net_port.c) adds the
  * others. */
-void tt_sim_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time)
+void tt_sim_net_send(struct tt_packet_net *n, uint32_t msg, uint32_t k, uint64_t time)
 {
     const struct tt_work *w = n->in->w;
     uint32_t src = w->conn[tt_sim_net_conn(n, msg)].src;
@@ -158,7 +158,7 @@ void tt_sim_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time)
 
 /* Entries whose port has another time or purpose now are dropped here, not when they become
  * void. */
-uint64_t tt_sim_net_next(struct tt_net *n)
+uint64_t tt_sim_net_next(struct tt_packet_net *n)
 {
     while (n->agenda.len) {
         const struct tt_due *due = &n->agenda.at[0];
@@ -170,7 +170,7 @@ uint64_t tt_sim_net_next(struct tt_net *n)
     return TT_NEVER;
 }
 
-void tt_sim_net_step(struct tt_net *n)
+void tt_sim_net_step(struct tt_packet_net *n)
 {
     assert(n->agenda.len > 0);
     uint32_t port = (uint32_t)n->agenda.at[0].id;

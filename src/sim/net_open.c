@@ -18,7 +18,7 @@ static const double max_flit_ticks = 0x1p44;
 static const uint64_t max_latency_ps = UINT64_C(1) << 40;
 enum { MAX_LANES = 1 << 26 };
 
-static tutti_status flit_ticks(const struct tt_net *n, double bytes_per_s, uint64_t *ret,
+static tutti_status flit_ticks(const struct tt_packet_net *n, double bytes_per_s, uint64_t *ret,
                                struct tutti_error *err)
 {
     double ticks = (double)n->set.flit_bytes * 1e12 * TT_TICKS / bytes_per_s;
@@ -32,7 +32,7 @@ static tutti_status flit_ticks(const struct tt_net *n, double bytes_per_s, uint6
 }
 
 /* Sets up every directed link's port; a half-duplex cable has one for both directions. */
-static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
+static tutti_status open_links(struct tt_packet_net *n, struct tutti_error *err)
 {
     const struct tt_topo *t = n->in->t;
     n->clock = TT_NEVER;
@@ -58,7 +58,7 @@ static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
 }
 
 /* A lane of a link: its delays (rules 1 and 2 of packet.h), and all credits at the sender. */
-static bool open_lane(struct tt_net *n, uint32_t lane)
+static bool open_lane(struct tt_packet_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
     l->link = lane / n->set.vcs;
@@ -76,7 +76,7 @@ static bool open_lane(struct tt_net *n, uint32_t lane)
 }
 
 /* The fastest flit time of a rank's links. */
-static uint64_t rank_flit(const struct tt_net *n, uint32_t rank)
+static uint64_t rank_flit(const struct tt_packet_net *n, uint32_t rank)
 {
     const struct tt_graph *g = &n->in->t->g;
     uint64_t best = TT_NEVER;
@@ -88,7 +88,7 @@ static uint64_t rank_flit(const struct tt_net *n, uint32_t rank)
 }
 
 /* The lanes of a rank's interfaces and its ejection ports. */
-static void open_rank(struct tt_net *n, uint32_t rank)
+static void open_rank(struct tt_packet_net *n, uint32_t rank)
 {
     double slowed = (double)rank_flit(n, rank) * n->in->slow[rank];
     uint64_t flit = slowed < 1                ? 1
@@ -104,7 +104,7 @@ static void open_rank(struct tt_net *n, uint32_t rank)
     }
 }
 
-uint32_t tt_sim_net_ends(const struct tt_net *n, uint32_t rank)
+uint32_t tt_sim_net_ends(const struct tt_packet_net *n, uint32_t rank)
 {
     uint32_t ports = n->set.own_ports ? tt_topo_ports(n->in->t, rank) : n->set.interfaces;
     return ports == 0 ? 1 : ports < n->set.interfaces ? ports : n->set.interfaces;
@@ -151,7 +151,7 @@ uint32_t *tt_sim_net_order(const struct tt_work *w, bool by_receiver, uint32_t *
 }
 
 /* The index of a message's last link among its receiver's links. */
-static uint32_t last_link(const struct tt_net *n, const struct tt_work_conn *c)
+static uint32_t last_link(const struct tt_packet_net *n, const struct tt_work_conn *c)
 {
     const struct tt_graph *g = &n->in->t->g;
     uint32_t out = c->nlinks ? n->in->w->path[c->path_at + c->nlinks - 1] ^ 1 : 0,
@@ -164,7 +164,7 @@ static uint32_t last_link(const struct tt_net *n, const struct tt_work_conn *c)
 /* Decides which ejection port a message uses: that of the link that it arrives by; at a rank
  * with fewer ports than links, the next in turn among those received in one step (1.6 of the
  * notes on MultiTree, where all are assigned so). */
-static bool open_messages(struct tt_net *n)
+static bool open_messages(struct tt_packet_net *n)
 {
     const struct tt_work *w = n->in->w;
     uint32_t *order = tt_sim_net_order(w, true, NULL);
@@ -186,7 +186,7 @@ static bool open_messages(struct tt_net *n)
 
 /* Finds the classes that the routes need. Default: four virtual channels, or as many as there
  * are classes. Classes beyond the channels share the last one. */
-static tutti_status open_channels(struct tt_net *n, struct tutti_error *err)
+static tutti_status open_channels(struct tt_packet_net *n, struct tutti_error *err)
 {
     const struct tt_work *w = n->in->w;
     uint64_t paths = 0;
@@ -209,7 +209,7 @@ static tutti_status open_channels(struct tt_net *n, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static tutti_status net_open_allocate(struct tt_net *n, struct tutti_error *err)
+static tutti_status net_open_allocate(struct tt_packet_net *n, struct tutti_error *err)
 {
     const struct tt_work *w = n->in->w;
     n->lane = tt_zalloc(n->nlanes + 1u, sizeof *n->lane);
@@ -233,7 +233,7 @@ static tutti_status net_open_allocate(struct tt_net *n, struct tutti_error *err)
 }
 
 /* Computes the numbers of lanes and ports. */
-static tutti_status size_up(struct tt_net *n, struct tutti_error *err)
+static tutti_status size_up(struct tt_packet_net *n, struct tutti_error *err)
 {
     uint64_t ends = (uint64_t)n->in->t->ranks * n->set.interfaces,
              lanes = (uint64_t)n->nlinks2 * n->set.vcs + ends;
@@ -247,13 +247,13 @@ static tutti_status size_up(struct tt_net *n, struct tutti_error *err)
 }
 
 /* Channels first: the number of lanes depends on them. On failure the caller frees n. */
-tutti_status tt_sim_net_open(struct tt_net *n, const struct tt_sim_input *in,
+tutti_status tt_sim_net_open(struct tt_packet_net *n, const struct tt_sim_input *in,
                              const struct tt_net_setup *set, struct tutti_error *err)
 {
-    *n = (struct tt_net){.in = in,
-                         .set = *set,
-                         .nlinks2 = 2 * in->t->nlinks,
-                         .news = {.elem = sizeof(struct tt_net_news)}};
+    *n = (struct tt_packet_net){.in = in,
+                                .set = *set,
+                                .nlinks2 = 2 * in->t->nlinks,
+                                .news = {.elem = sizeof(struct tt_net_news)}};
     tutti_status st = open_channels(n, err);
     if (!st)
         st = size_up(n, err);
@@ -271,7 +271,7 @@ tutti_status tt_sim_net_open(struct tt_net *n, const struct tt_sim_input *in,
     return open_messages(n) ? TUTTI_OK : tt_fail_memory(err, "packet network");
 }
 
-void tt_sim_net_free(struct tt_net *n)
+void tt_sim_net_free(struct tt_packet_net *n)
 {
     for (uint32_t i = 0; n->lane && i < n->nlanes; i++) {
         free(n->lane[i].flits.at);
@@ -289,5 +289,5 @@ void tt_sim_net_free(struct tt_net *n)
     free(n->packets);
     free(n->agenda.at);
     tt_vec_free(&n->news);
-    *n = (struct tt_net){0};
+    *n = (struct tt_packet_net){0};
 }

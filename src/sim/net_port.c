@@ -34,15 +34,15 @@ static uint64_t fewer(uint64_t a, uint64_t b)
 }
 
 /* The directed link that a lane's first packet needs; TT_NET_NONE: ejection. */
-static uint32_t wanted(const struct tt_net *n, const struct tt_net_packet *p)
+static uint32_t wanted(const struct tt_packet_net *n, const struct tt_net_packet *p)
 {
     const struct tt_work_conn *c = &n->in->w->conn[tt_sim_net_conn(n, p->msg)];
     return p->hop < c->nlinks ? n->in->w->path[c->path_at + p->hop] : TT_NET_NONE;
 }
 
 /* When a packet without a channel may get one of its class, and the lowest that it may get then. */
-static uint64_t channel_time(const struct tt_net *n, const struct tt_net_packet *p, uint64_t time,
-                             uint32_t *ret_out)
+static uint64_t channel_time(const struct tt_packet_net *n, const struct tt_net_packet *p,
+                             uint64_t time, uint32_t *ret_out)
 {
     const struct tt_work_conn *c = &n->in->w->conn[tt_sim_net_conn(n, p->msg)];
     uint32_t link = n->in->w->path[c->path_at + p->hop], best = TT_NET_NONE;
@@ -61,7 +61,8 @@ static uint64_t channel_time(const struct tt_net *n, const struct tt_net_packet 
 
 /* When the lane's next flit may leave, as far as is known, and by which channel (TT_NET_NONE:
  * ejection, or none yet). */
-static uint64_t may_leave(const struct tt_net *n, const struct tt_net_lane *l, uint32_t *ret_out)
+static uint64_t may_leave(const struct tt_packet_net *n, const struct tt_net_lane *l,
+                          uint32_t *ret_out)
 {
     const struct tt_train *flits = tt_trains_front(&l->flits);
     *ret_out = l->out;
@@ -86,7 +87,7 @@ struct choice {
 
 /* Finds the winner among the lanes that may send now. lane TT_NET_NONE: none may; `others` then
  * says when to look again. `turn` puts lanes after the last winner first: round robin. */
-static struct choice net_port_choose(const struct tt_net *n, const struct tt_net_port *o)
+static struct choice net_port_choose(const struct tt_packet_net *n, const struct tt_net_port *o)
 {
     struct choice c = {TT_NET_NONE, TT_NET_NONE, TT_NEVER, TT_NEVER, TT_NEVER};
     for (uint32_t i = o->head; i != TT_NET_NONE; i = n->lane[i].next) {
@@ -138,8 +139,8 @@ static bool binds(const struct tt_train *t, uint64_t first, uint64_t gap)
 
 /* Sets the length and spacing of a promise that begins now. Invariant: all n flits satisfy the
  * rules if no further lane asks. */
-static void net_port_measure(const struct tt_net *n, const struct tt_net_lane *l, uint64_t pace,
-                             uint64_t others, struct tt_net_promise *p)
+static void net_port_measure(const struct tt_packet_net *n, const struct tt_net_lane *l,
+                             uint64_t pace, uint64_t others, struct tt_net_promise *p)
 {
     uint64_t most =
         fewer(tt_sim_net_first(l)->left, n->set.max_promise ? n->set.max_promise : TT_NEVER);
@@ -189,7 +190,7 @@ static uint64_t pace_of(const struct tt_net_port *o, const struct tt_net_lane *l
 
 /* Schedules the port's next decision, or (settling) the end of its promise. Settling sorts first
  * among equal times: its id is lower. */
-static void look_at(struct tt_net *n, uint32_t port, uint64_t time, bool settling)
+static void look_at(struct tt_packet_net *n, uint32_t port, uint64_t time, bool settling)
 {
     struct tt_net_port *o = &n->port[port];
     o->when = time;
@@ -201,7 +202,7 @@ static void look_at(struct tt_net *n, uint32_t port, uint64_t time, bool settlin
 
 /* The head takes channel `out` (TT_NET_NONE: ejection). The first packet of a message is
  * reported. */
-static void net_port_start(struct tt_net *n, uint32_t lane, uint32_t out)
+static void net_port_start(struct tt_packet_net *n, uint32_t lane, uint32_t out)
 {
     struct tt_net_lane *l = &n->lane[lane];
     struct tt_net_packet *p = tt_sim_net_first(l);
@@ -221,8 +222,8 @@ static void net_port_start(struct tt_net *n, uint32_t lane, uint32_t out)
 }
 
 /* Queues the promised flits at the next lane, which may be waiting for them. */
-static void pass_on(struct tt_net *n, const struct tt_net_lane *l, const struct tt_net_promise *p,
-                    bool head)
+static void pass_on(struct tt_packet_net *n, const struct tt_net_lane *l,
+                    const struct tt_net_promise *p, bool head)
 {
     assert(l->out < n->nlanes && p->n > 0);
     struct tt_net_lane *next = &n->lane[l->out];
@@ -242,7 +243,8 @@ static void pass_on(struct tt_net *n, const struct tt_net_lane *l, const struct 
 }
 
 /* Returns the credits of the flits' places to the sender into this lane. */
-static void give_back(struct tt_net *n, struct tt_net_lane *l, const struct tt_net_promise *p)
+static void give_back(struct tt_packet_net *n, struct tt_net_lane *l,
+                      const struct tt_net_promise *p)
 {
     bool was_empty = l->credits.len == 0;
     struct tt_train credits = {p->first + l->credit_delay, p->gap, p->n};
@@ -253,7 +255,7 @@ static void give_back(struct tt_net *n, struct tt_net_lane *l, const struct tt_n
 
 /* Applies what a promise changes at the moment when it is made. tt_sim_net_cut undoes the end of
  * it. */
-static void net_port_take(struct tt_net *n, uint32_t port, bool head)
+static void net_port_take(struct tt_packet_net *n, uint32_t port, bool head)
 {
     struct tt_net_port *o = &n->port[port];
     struct tt_net_promise *p = &o->p;
@@ -276,7 +278,7 @@ static void net_port_take(struct tt_net *n, uint32_t port, bool head)
 
 /* Decides for a port that is free: wait, or promise. A promise that ends with the tail is
  * settled when the tail leaves. */
-void tt_sim_net_decide(struct tt_net *n, uint32_t port)
+void tt_sim_net_decide(struct tt_packet_net *n, uint32_t port)
 {
     struct tt_net_port *o = &n->port[port];
     o->p.lane = TT_NET_NONE;
@@ -307,7 +309,7 @@ void tt_sim_net_decide(struct tt_net *n, uint32_t port)
 }
 
 /* Puts the next packet of the message on its interface, or reports that the message has left. */
-static void refill(struct tt_net *n, uint32_t lane, const struct tt_net_packet *done)
+static void refill(struct tt_packet_net *n, uint32_t lane, const struct tt_net_packet *done)
 {
     struct tt_net_lane *l = &n->lane[lane];
     if (done->last) {
@@ -324,7 +326,7 @@ static void refill(struct tt_net *n, uint32_t lane, const struct tt_net_packet *
 }
 
 /* The tail leaves: the channel is free, and the lane's next packet gets its turn. */
-void tt_sim_net_settle(struct tt_net *n, uint32_t port)
+void tt_sim_net_settle(struct tt_packet_net *n, uint32_t port)
 {
     struct tt_net_port *o = &n->port[port];
     uint32_t lane = o->p.lane;
@@ -345,7 +347,7 @@ void tt_sim_net_settle(struct tt_net *n, uint32_t port)
 }
 
 /* `kept` flits leave before `time`; the others return to where they were taken from. */
-void tt_sim_net_cut(struct tt_net *n, uint32_t port, uint64_t time)
+void tt_sim_net_cut(struct tt_packet_net *n, uint32_t port, uint64_t time)
 {
     struct tt_net_port *o = &n->port[port];
     struct tt_net_promise *p = &o->p;

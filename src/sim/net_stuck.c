@@ -11,7 +11,7 @@
 
 /* The lane that keeps the first packet of `lane` from moving: the holder of the channel that it
  * needs (that lane's packet must move on), or the full lane that it sends into. */
-static uint32_t blocker(const struct tt_net *n, uint32_t lane)
+static uint32_t blocker(const struct tt_packet_net *n, uint32_t lane)
 {
     const struct tt_net_lane *l = &n->lane[lane];
     const struct tt_net_packet *p = tt_sim_net_first(l);
@@ -26,7 +26,7 @@ static uint32_t blocker(const struct tt_net *n, uint32_t lane)
 }
 
 /* Any lane that still holds a packet. */
-static uint32_t a_stuck_lane(const struct tt_net *n)
+static uint32_t a_stuck_lane(const struct tt_packet_net *n)
 {
     for (uint32_t i = 0; i < n->nlanes; i++)
         if (n->lane[i].len)
@@ -35,7 +35,7 @@ static uint32_t a_stuck_lane(const struct tt_net *n)
 }
 
 /* Appends "rank 1 -> rank 2" for a lane of a link; interfaces have no name. */
-static void add_link(const struct tt_net *n, uint32_t lane, struct tt_str *text)
+static void add_link(const struct tt_packet_net *n, uint32_t lane, struct tt_str *text)
 {
     char a[64], b[64];
     uint32_t link = n->lane[lane].link;
@@ -49,7 +49,7 @@ static void add_link(const struct tt_net *n, uint32_t lane, struct tt_str *text)
 
 /* Lists the links of the cycle that the waits from `lane` lead into; returns its length, 0 if
  * there is none. */
-static uint32_t circle(const struct tt_net *n, uint32_t lane, struct tt_str *text)
+static uint32_t circle(const struct tt_packet_net *n, uint32_t lane, struct tt_str *text)
 {
     uint32_t at = lane, length = 0;
     /* after this many steps `at` is inside the cycle, wherever it began */
@@ -67,7 +67,7 @@ static uint32_t circle(const struct tt_net *n, uint32_t lane, struct tt_str *tex
     return length;
 }
 
-tutti_status tt_sim_net_stuck(const struct tt_net *n, struct tutti_error *err)
+tutti_status tt_sim_net_stuck(const struct tt_packet_net *n, struct tutti_error *err)
 {
     uint32_t lane = a_stuck_lane(n);
     if (lane == TT_NET_NONE)

@@ -135,7 +135,7 @@ static tutti_status open_tables(struct tt_ni *ni, struct tutti_error *err)
     return st;
 }
 
-tutti_status tt_sim_ni_open(struct tt_ni *ni, struct tt_net *net, bool lockstep,
+tutti_status tt_sim_ni_open(struct tt_ni *ni, struct tt_packet_net *net, bool lockstep,
                             struct tutti_error *err)
 {
     const struct tt_work *w = net->in->w;

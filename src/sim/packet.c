@@ -47,7 +47,7 @@ struct run {
     const struct tt_sim_input *in;
     const struct tt_work *w;
     struct tt_sim_report *r;
-    struct tt_net net;
+    struct tt_packet_net net;
     struct tt_ni ni;
     struct tt_agenda agenda;
     struct host *host;
@@ -397,7 +397,7 @@ static void close_run(struct run *p)
 
 static void fill_report(const struct run *p, struct tt_sim_report *r)
 {
-    const struct tt_net *n = &p->net;
+    const struct tt_packet_net *n = &p->net;
     r->time_ps = to_ps(p->end);
     r->cycles = p->end / n->clock + (p->end % n->clock != 0);
     r->events = n->events + p->events;

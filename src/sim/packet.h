@@ -139,7 +139,7 @@ tutti_status tt_sim_net_settings(const struct tt_sim_input *in, struct tt_net_se
                                  struct tutti_error *err);
 
 /* The network of one run. The topology's link i is the directed links 2 i and 2 i + 1. */
-struct tt_net {
+struct tt_packet_net {
     const struct tt_sim_input *in;
     struct tt_net_setup set;
     uint32_t nlinks2, nlanes, nports;
@@ -161,39 +161,39 @@ struct tt_net {
     uint32_t *held, *peak;      /* per directed link: channels in use, and the most at once */
     bool nomem;
 };
-tutti_status tt_sim_net_open(struct tt_net *n, const struct tt_sim_input *in,
+tutti_status tt_sim_net_open(struct tt_packet_net *n, const struct tt_sim_input *in,
                              const struct tt_net_setup *set, struct tutti_error *err);
-void tt_sim_net_free(struct tt_net *n);
+void tt_sim_net_free(struct tt_packet_net *n);
 /* Puts (message, segment) number msg on interface `k` of its sender, which must be idle; its
  * first flit may leave at `time`. */
-void tt_sim_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time);
+void tt_sim_net_send(struct tt_packet_net *n, uint32_t msg, uint32_t k, uint64_t time);
 /* Time of the next event (TT_NEVER: none), and handling it. */
-uint64_t tt_sim_net_next(struct tt_net *n);
-void tt_sim_net_step(struct tt_net *n);
+uint64_t tt_sim_net_next(struct tt_packet_net *n);
+void tt_sim_net_step(struct tt_packet_net *n);
 /* After the last event: fails with the cycle of links that wait for each other; succeeds if the
  * network is empty. */
-tutti_status tt_sim_net_stuck(const struct tt_net *n, struct tutti_error *err);
+tutti_status tt_sim_net_stuck(const struct tt_packet_net *n, struct tutti_error *err);
 /* Flits of a message's packets, heads included; *ret_packets (may be NULL): how many packets. */
 uint64_t tt_sim_net_flits(const struct tt_net_setup *set, uint64_t bytes, uint32_t *ret_packets);
 
 /* The number of interfaces, and of ejection ports, of a rank. */
-uint32_t tt_sim_net_ends(const struct tt_net *n, uint32_t rank);
+uint32_t tt_sim_net_ends(const struct tt_packet_net *n, uint32_t rank);
 
 /* net.c, for net_port.c. The first packet of a lane that has one. */
 struct tt_net_packet *tt_sim_net_first(const struct tt_net_lane *l);
 /* Appends a packet; it asks for its port if it is the first. false: out of memory. */
-bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_packet *p);
+bool tt_sim_net_append(struct tt_packet_net *n, uint32_t lane, const struct tt_net_packet *p);
 /* Removes the first packet; the next one then asks. */
-void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane);
+void tt_sim_net_drop_first(struct tt_packet_net *n, uint32_t lane);
 /* Something changed for this lane at that time: the port must look at it. */
-void tt_sim_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time);
-void tt_sim_net_tell(struct tt_net *n, uint32_t msg, enum tt_net_kind kind, uint64_t time);
-uint32_t tt_sim_net_conn(const struct tt_net *n, uint32_t msg);
+void tt_sim_net_wake(struct tt_packet_net *n, uint32_t port, uint32_t lane, uint64_t time);
+void tt_sim_net_tell(struct tt_packet_net *n, uint32_t msg, enum tt_net_kind kind, uint64_t time);
+uint32_t tt_sim_net_conn(const struct tt_packet_net *n, uint32_t msg);
 /* net_port.c: what a port does when its time comes. */
-void tt_sim_net_decide(struct tt_net *n, uint32_t port);
-void tt_sim_net_settle(struct tt_net *n, uint32_t port);
+void tt_sim_net_decide(struct tt_packet_net *n, uint32_t port);
+void tt_sim_net_settle(struct tt_packet_net *n, uint32_t port);
 /* Takes back the flits promised for `time` and later. */
-void tt_sim_net_cut(struct tt_net *n, uint32_t port, uint64_t time);
+void tt_sim_net_cut(struct tt_packet_net *n, uint32_t port, uint64_t time);
 
 /* net_open.c: the messages by sender (or receiver), step, position in the slice; start[ranks +
  * 1] (may be NULL) is where each rank's begin. The caller frees it; NULL: no memory. */
@@ -249,14 +249,14 @@ struct tt_ni_rank {
     bool waiting; /* until a no-op ends */
 };
 struct tt_ni {
-    struct tt_net *net;
+    struct tt_packet_net *net;
     struct tt_ni_rank *rank;
     uint32_t *held;       /* per message and segment: the interface that it is on */
     uint64_t *step_ticks; /* lockstep: estimated time of each step */
     uint64_t waits;       /* ticks spent in no-ops */
     bool lockstep, nomem;
 };
-tutti_status tt_sim_ni_open(struct tt_ni *ni, struct tt_net *net, bool lockstep,
+tutti_status tt_sim_ni_open(struct tt_ni *ni, struct tt_packet_net *net, bool lockstep,
                             struct tutti_error *err);
 void tt_sim_ni_close(struct tt_ni *ni);
 /* A message (number: message * K + segment) is ready; one has left; a no-op is over. The latter

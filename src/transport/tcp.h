@@ -28,15 +28,15 @@
  * from the records before. */
 enum { TT_FRAME_HEADER = 48, TT_FRAME_ALIGN = 8 };
 
-struct tt_frame {
+struct tt_tcp_frame {
     struct tt_tag tag;
     uint32_t bytes;  /* of payload, at most TT_PIECE_MAX */
     uint64_t number; /* of this piece on its socket */
     uint32_t check;  /* of the payload */
 };
-void tt_tcp_frame_encode(const struct tt_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
+void tt_tcp_frame_encode(const struct tt_tcp_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
 /* False when these bytes are not the header of piece `number`. */
-bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret);
+bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_tcp_frame *ret);
 uint32_t tt_tcp_frame_bytes(const uint8_t *header); /* payload length, from a header made here */
 static inline uint32_t tt_frame_padding(uint32_t bytes)
 {
@@ -87,7 +87,7 @@ struct tt_rx {
     uint32_t mark;       /* SO_RCVLOWAT: the kernel wakes us when it has so many bytes */
     int first, count;    /* FILL: entries of `into` in use; one more is kept for the peek */
     enum tt_rx_state state;
-    struct tt_frame frame;
+    struct tt_tcp_frame frame;
     uint64_t number;
     /* the last payload was large: read little ahead, so that the next one needs no copy */
     bool large;

@@ -54,7 +54,7 @@ static uint64_t get64(const uint8_t *p)
 
 enum { OWN_CHECK = 44 }; /* offset of the header's checksum, and the number of bytes it covers */
 
-void tt_tcp_frame_encode(const struct tt_frame *f, uint8_t *out)
+void tt_tcp_frame_encode(const struct tt_tcp_frame *f, uint8_t *out)
 {
     put32(out, MAGIC);
     put32(out + 4, f->bytes);
@@ -76,9 +76,9 @@ uint32_t tt_tcp_frame_bytes(const uint8_t *header)
 
 /* *ret is set only if the header is accepted. The number must be the next one of its socket: a
  * piece that was lost or repeated is noticed. */
-bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret)
+bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_tcp_frame *ret)
 {
-    struct tt_frame f = {
+    struct tt_tcp_frame f = {
         .tag = {.fingerprint = get64(in + 8),
                 .request = get32(in + 16),
                 .message = get32(in + 20),

@@ -81,8 +81,7 @@ static bool has_room(const struct tt_tx *q, int niov, size_t copied)
 }
 
 /* Cookie 0: the caller's memory may change after the call. The unsent payload of the newest piece,
- * iovecs [first, iov_tail), is gathered in the copy ring, where it needs one entry instead of many.
- * */
+ * iovecs [first, iov_tail), is copied into the copy ring, where it needs one entry, not many. */
 static void keep_copy(struct tt_tx *q, uint32_t first)
 {
     size_t n = 0, done = 0;
@@ -188,8 +187,7 @@ static ssize_t send_plain(struct tt_tcp_sock *s, size_t *ret_want)
     return got;
 }
 
-/* One system call; false: blocked or broken. A short write means that the kernel's buffer is full.
- * */
+/* One system call; false: blocked or broken. After a short write the kernel's buffer is full. */
 static bool flush_once(struct tt_tcp_sock *s)
 {
     size_t want;
@@ -284,7 +282,7 @@ static uint32_t tcp_send_enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag
     struct tt_tx *q = &s->tx;
     assert(q->tail - q->told < q->slots && bytes <= TT_PIECE_MAX);
     struct tt_tcp_slot *slot = &q->slot[q->tail++ & (q->slots - 1)];
-    struct tt_frame f = {.tag = *tag, .bytes = bytes, .number = q->number++};
+    struct tt_tcp_frame f = {.tag = *tag, .bytes = bytes, .number = q->number++};
     uint32_t padding = s->seal ? 0 : tt_frame_padding(bytes);
     for (int i = 0; s->rx.checked && i < niov; i++)
         f.check = tt_seal_crc32c(f.check, iov[i].iov_base, iov[i].iov_len);

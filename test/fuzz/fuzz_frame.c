@@ -20,7 +20,7 @@ static uint8_t wire[WIRE], place[TT_PIECE_MAX];
 /* Appends a valid frame described by DESC bytes; returns its length in wire, 0 when there is no room. */
 static size_t valid_frame(const uint8_t *d, uint8_t c, uint64_t number, uint8_t *out, size_t room)
 {
-    struct tt_frame f = {.number = number};
+    struct tt_tcp_frame f = {.number = number};
     uint32_t bytes;
     memcpy(&f.tag.fingerprint, d, 8);
     memcpy(&bytes, d + 8, 4);

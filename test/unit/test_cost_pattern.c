@@ -11,7 +11,7 @@
 enum { MAX_PARTS = 6 };
 
 struct part {
-    struct tt_places at;
+    struct tt_pattern_places at;
     struct tt_span span;
     uint64_t weight;
 };
@@ -132,7 +132,7 @@ static void test_places_share(void **state)
     struct tt_patterns p;
     struct tt_vec terms = {.elem = sizeof(struct tt_term)};
     struct tt_span first = {.first = 0, .len = 1, .reps = 1}, fourth = {.first = 3, .len = 1, .reps = 1};
-    struct tt_places here = {.n = 1}, there = {.first = 2, .n = 1};
+    struct tt_pattern_places here = {.n = 1}, there = {.first = 2, .n = 1};
     assert_int_equal(tt_cost_patterns_open(&p, &b, 3, NULL), TUTTI_OK);
     tt_cost_terms_add(&p, &terms, &here, &first, 1);
     uint32_t a = tt_cost_patterns_find(&p, terms.data, terms.len).id;

@@ -10,7 +10,7 @@ static char place[BYTES];
 
 static void make_frame(uint64_t number)
 {
-    struct tt_frame f = {.bytes = BYTES, .number = number};
+    struct tt_tcp_frame f = {.bytes = BYTES, .number = number};
     tt_tcp_frame_encode(&f, wire);
     for (size_t i = 0; i < BYTES; i++)
         wire[TT_FRAME_HEADER + i] = (uint8_t)(i * 7 + number);

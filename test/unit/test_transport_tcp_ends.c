@@ -10,7 +10,7 @@
 
 /* ---- frames ---- */
 
-static const struct tt_frame sample = {
+static const struct tt_tcp_frame sample = {
     .tag =
         {.fingerprint = UINT64_C(0x1122334455667788), .request = 7, .message = 0x01020304, .segment = 5, .comm = 0x0a0b, .channel = 0xff01},
     .bytes = 1000,
@@ -22,7 +22,7 @@ static void frame_layout(void **state)
     static const uint8_t want[40] = {'T', 't', 'P', '1', 0xe8, 3, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 7, 0, 0, 0,
                                      4,   3,   2,   1,   5,    0, 0, 0, 0x0b, 0x0a, 0x01, 0xff, 3,    0,    0,    0,    0, 0, 0, 0};
     uint8_t b[TT_FRAME_HEADER];
-    struct tt_frame f;
+    struct tt_tcp_frame f;
     (void)state;
     tt_tcp_frame_encode(&sample, b);
     assert_memory_equal(b, want, sizeof want);
@@ -35,7 +35,7 @@ static void frame_layout(void **state)
         assert_false(tt_tcp_frame_decode(b, 3, &f));
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    struct tt_frame large = sample;
+    struct tt_tcp_frame large = sample;
     large.bytes = TT_PIECE_MAX;
     tt_tcp_frame_encode(&large, b);
     assert_true(tt_tcp_frame_decode(b, 3, &f));
@@ -68,7 +68,7 @@ static void put(int fd, const void *p, size_t n)
 /* The whole frame of piece `number` with n bytes, in out; returns its length. */
 static size_t make_frame(uint8_t *out, uint32_t number, uint32_t n)
 {
-    struct tt_frame f = {.tag = tag_of(number), .bytes = n, .number = number};
+    struct tt_tcp_frame f = {.tag = tag_of(number), .bytes = n, .number = number};
     tt_tcp_frame_encode(&f, out);
     fill(out + TT_FRAME_HEADER, n, number);
     memset(out + TT_FRAME_HEADER + n, 0, tt_frame_padding(n));
@@ -182,7 +182,7 @@ static void garbage(void **state)
     expect_refused(b, n, 1);
     make_frame(b, 2, 100); /* one is missing */
     expect_refused(b, n, 1);
-    struct tt_frame f = {.bytes = TT_PIECE_MAX + 1};
+    struct tt_tcp_frame f = {.bytes = TT_PIECE_MAX + 1};
     tt_tcp_frame_encode(&f, b);
     expect_refused(b, TT_FRAME_HEADER, 0);
 }

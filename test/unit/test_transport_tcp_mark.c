@@ -33,7 +33,7 @@ static void close_raw(struct tt_transport *t, const int raw[2])
 
 static size_t make_frame(uint32_t number, uint32_t n)
 {
-    struct tt_frame f = {.tag = tag_of(number), .bytes = n, .number = number};
+    struct tt_tcp_frame f = {.tag = tag_of(number), .bytes = n, .number = number};
     tt_tcp_frame_encode(&f, wire);
     fill(wire + TT_FRAME_HEADER, n, number);
     memset(wire + TT_FRAME_HEADER + n, 0, tt_frame_padding(n));
