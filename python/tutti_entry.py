@@ -1,6 +1,8 @@
-"""What torch (2.5 and later) runs at `import torch`, so that init_process_group("tutti") needs no further import.
+"""What torch (2.5 and later) runs at `import torch`, so that init_process_group("tutti") needs no
+further import.
 
-A module of its own: nothing of Tutti is loaded, and nothing can fail, before somebody asks for the backend."""
+A module of its own: nothing of Tutti is loaded, and nothing can fail, before somebody asks for the
+backend."""
 
 from typing import Any
 

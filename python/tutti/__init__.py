@@ -1,10 +1,11 @@
 """Tutti: collectives that are planned, proved, and fail loudly.
 
     import numpy as np, tutti
-    with tutti.Communicator() as comm:            # rank and size from the launcher (`tutti run -n 4 -- python3 program.py`)
+    with tutti.Communicator() as comm:    # rank and size come from the launcher (`tutti run`)
         total = comm.allreduce(np.ones(10, "f4"))
 
-`tutti.torch` adds the PyTorch backend "tutti", a DDP communication hook and the distributed optimizer.
+`tutti.torch` adds the PyTorch backend "tutti", a DDP communication hook and the distributed
+optimizer.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
 """`Communicator`: collectives on NumPy arrays (and what NumPy can view: buffers, CPU tensors).
 
-Any strides, byte order and alignment, 0-d arrays, read-only inputs, every number type, bool, and for what
-only moves data records and strings too (_views.py). What the library does not reduce itself is gathered
-and reduced by each rank, in rank order.
+Any strides, byte order and alignment, 0-d arrays, read-only inputs, every number type, bool, and
+for what only moves data records and strings too (_views.py). What the library does not reduce
+itself is gathered and reduced by each rank, in rank order.
 """
 
 import ctypes
@@ -22,15 +22,17 @@ from ._views import Array, Target, apart, at, fixed, fold, movable, place, reduc
 
 
 class Communicator(RawCommunicator):
-    """A group of live ranks and their collectives on NumPy arrays. Every call is blocking and collective;
-    each returns its result. A result that is not `out` is a new array in native byte order.
+    """A group of live ranks and their collectives on NumPy arrays. Every call is blocking and
+    collective; each returns its result. A result that is not `out` is a new array in native byte
+    order.
 
         with tutti.Communicator() as comm:           # under `tutti run`, torchrun, mpirun, srun
             total = comm.allreduce(np.ones(10, "f4"))
     """
 
     def allreduce(self, x: Any, op: str = "sum", out: Optional[Array] = None) -> Array:
-        """All ranks get the reduction of all ranks' x: sum, prod, min, max or avg. `out` may be x."""
+        """All ranks get the reduction of all ranks' x: sum, prod, min, max or avg. `out` may be x.
+        """
         a = source(x)
         t = target(out, a.shape, a.dtype)
         known = self._reducible(a, op)
@@ -42,8 +44,8 @@ class Communicator(RawCommunicator):
         return t.done()
 
     def reduce_scatter(self, x: Any, op: str = "sum", out: Optional[Array] = None) -> Array:
-        """x has one block per rank along its first axis (its length is a multiple of size); rank r gets
-        the reduction of block r."""
+        """x has one block per rank along its first axis (its length is a multiple of size); rank r
+        gets the reduction of block r."""
         a = source(x)
         n = self._blocks(a)
         t = target(out, (n,) + a.shape[1:], a.dtype)
@@ -107,8 +109,8 @@ class Communicator(RawCommunicator):
         return t.done()
 
     def all_to_all(self, x: Any, out: Optional[Array] = None) -> Array:
-        """x has one block per rank along its first axis; block r goes to rank r, which keeps the blocks in
-        rank order."""
+        """x has one block per rank along its first axis; block r goes to rank r, which keeps the
+        blocks in rank order."""
         a = source(x)
         self._blocks(a)
         t = target(out, a.shape, a.dtype)
@@ -146,7 +148,8 @@ class Communicator(RawCommunicator):
         return t.done()
 
     def send(self, x: Any, peer: int) -> None:
-        """To `peer`, which receives as many elements of the same type; in order between two ranks."""
+        """To `peer`, which receives as many elements of the same type; in order between two ranks.
+        """
         a, peer = source(x), check_rank(peer, self.size, "peer")
         count, dtype = movable(a)
         comm = self._open()
@@ -161,14 +164,15 @@ class Communicator(RawCommunicator):
         return t.done()
 
     def isend(self, x: Any, peer: int, tag: int = 0) -> Request:
-        """The same without waiting: a started request. x must stay as it is until the request is done."""
+        """The same without waiting: a started request. x must stay as it is until the request is
+        done."""
         a = source(x)
         count, dtype = movable(a)
         return self.message("send", at(a), count, dtype, peer, tag, a).start()
 
     def irecv(self, out: Array, peer: Optional[int] = None, tag: Optional[int] = 0) -> Request:
-        """A started request that receives in `out`; None: from any rank, with any tag. `source` of the
-        request says where it came from. A request that nothing has come for can be freed."""
+        """A started request that receives in `out`; None: from any rank, with any tag. `source` of
+        the request says where it came from. A request that nothing has come for can be freed."""
         a = fixed(out, "out")
         count, dtype = movable(a)
         return self.message("recv", at(a), count, dtype, peer, tag, a).start()
@@ -188,7 +192,8 @@ class Communicator(RawCommunicator):
         return self.request("allreduce", at(a), at(b), a.size * known[0], known[1], op=op, keep=(a, b))
 
     def empty(self, shape: Any, dtype: Any = "f4") -> Array:
-        """An array in memory that the other ranks of this host reach directly: the fastest buffers. It may outlive the communicator."""
+        """An array in memory that the other ranks of this host reach directly: the fastest buffers.
+        It may outlive the communicator."""
         kind = np.dtype(dtype)
         if kind.hasobject:
             raise TypeError(f"{kind} holds Python objects, which cannot be in shared memory")
@@ -209,7 +214,8 @@ class Communicator(RawCommunicator):
             lib.tutti_mem_free(comm.handle, address)
 
     def _reducible(self, a: Array, op: str) -> Optional[Tuple[int, str]]:
-        """reducible(); where the library will only move bytes, whether all ranks mean the same by them is compared first."""
+        """reducible(); where the library will only move bytes, whether all ranks mean the same by
+        them is compared first."""
         known = reducible(a.dtype, op)
         mine = f"{op} of {a.dtype}".encode()
         everybody: Any = self.all_gather(np.array(mine, "S64")) if known is None else ()

@@ -1,4 +1,5 @@
-"""Communicators and requests on raw memory: addresses, counts, names of data types. Arrays are `tutti.Communicator`'s business."""
+"""Communicators and requests on raw memory: addresses, counts, names of data types. Arrays are
+`tutti.Communicator`'s business."""
 
 import ctypes
 import operator
@@ -29,10 +30,10 @@ def check_rank(value: Any, size: int, what: str) -> int:
 
 
 def _check_int(value: Any, what: str) -> int:
-    """A number that fits C's int: ctypes would cut off the rest without a word."""
+    """A number that fits C's int: ctypes would cut off the rest silently."""
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:
-        raise ValueError(f"{what} is {number}: at most 2^31 - 1")
+        raise ValueError(f"{what} is {number}: -2^31 to 2^31 - 1")
     return number
 
 
@@ -41,8 +42,9 @@ def _text(value: Optional[str]) -> Optional[bytes]:
 
 
 class _LauncherVariables:
-    """Who names rank and size himself is not to be refused because a launcher set half of its variables (torch.multiprocessing sets
-    WORLD_SIZE without RANK): ours are set while the communicator opens."""
+    """A program that names rank and size is not refused because a launcher has set half of its
+    variables (torch.multiprocessing sets WORLD_SIZE without RANK): ours are set while the
+    communicator opens."""
 
     def __init__(self, rank: int, size: int, rendezvous: Optional[str]) -> None:
         self._set = {"TUTTI_RANK": str(rank), "TUTTI_SIZE": str(size), "TUTTI_RENDEZVOUS": rendezvous or "127.0.0.1:1"}
@@ -61,8 +63,9 @@ class _LauncherVariables:
 
 
 class Request:
-    """One collective on fixed buffers, started any number of times. All ranks start a communicator's requests in the same order. Between
-    `start` and completion the buffers belong to the library; `keep` holds their owners alive."""
+    """One collective on fixed buffers, started any number of times. All ranks start a
+    communicator's requests in the same order. Between `start` and completion the buffers belong to
+    the library; `keep` holds their owners alive."""
 
     def __init__(self, comm: "RawCommunicator", handle: int, keep: Any = None, name: str = "barrier", nbytes: int = 0) -> None:
         self._comm = comm
@@ -96,7 +99,8 @@ class Request:
         return status
 
     def join(self) -> int:
-        """The same for a thread that does nothing else: other threads may use the communicator meanwhile."""
+        """The same for a thread that does nothing else: other threads may use the communicator
+        meanwhile."""
         status = lib.tutti_request_join(self._handle)
         self._started = False
         return status
@@ -125,7 +129,8 @@ class Request:
         return (lib.tutti_request_algo(self._live()) or b"").decode()
 
     def free(self) -> None:
-        """Gives the request back; one that is under way is waited for, but a receive that nothing has come for is taken back."""
+        """Gives the request back; one that is under way is waited for, but a receive that nothing
+        has come for is taken back."""
         if self._handle is None or self._comm.handle is None:
             return
         lib.tutti_request_free(self._handle)
@@ -140,10 +145,12 @@ class Request:
 
 
 class RawCommunicator:
-    """A group of live ranks. Opening and closing are collective; every failure raises `tutti.Error`, which names rank and reason. In a
-    forked child it is the parent's: calls raise, closing does nothing.
+    """A group of live ranks. Opening and closing are collective; every failure raises
+    `tutti.Error`, which names rank and reason. In a forked child it is the parent's: calls raise,
+    closing does nothing.
 
-    Without arguments rank, size and meeting place come from the launcher's variables (`tutti run`, torchrun, mpirun, srun).
+    Without arguments rank, size and meeting place come from the launcher's variables (`tutti run`,
+    torchrun, mpirun, srun).
     """
 
     _gone = "is closed"
@@ -175,7 +182,7 @@ class RawCommunicator:
         if rank is not None and size is not None:
             check_rank(rank, operator.index(size), "rank")
         if timeout is not None and not 0 <= timeout < 1e12:
-            raise ValueError(f"timeout is {timeout}: seconds, not negative")
+            raise ValueError(f"timeout is {timeout}: 0 to 10^12 seconds")
         o = _lib.CommOptions(size=ctypes.sizeof(_lib.CommOptions), local_rank=local_rank, insecure=insecure, reproducible=reproducible)
         o.key_file, o.iface, o.transport = _text(key_file), _text(iface), _text(transport)
         o.topo, o.algo, o.timeout_us = _text(topo), _text(algo), int((timeout or 0) * 1e6)
@@ -226,19 +233,21 @@ class RawCommunicator:
         return lib.tutti_comm_size(self._open())
 
     def split(self, color: int, key: int = 0) -> Optional[Any]:
-        """Collective: ranks with the same color form a new communicator, ordered by (key, rank); None where color < 0."""
+        """Collective: ranks with the same color form a new communicator, ordered by (key, rank);
+        None where color < 0."""
         handle = _lib.split_comm(self._open(), _check_int(color, "color"), _check_int(key, "key"))
         return None if handle is None else type(self)._adopt(handle)
 
     def shrink(self) -> Any:
-        """After a tutti.Error: those that still live agree on who they are and get a new communicator, smaller than this
-        one, which must be closed. Every rank that wants to go on calls it."""
+        """After a tutti.Error: those that still live agree on who they are and get a new
+        communicator, smaller than this one, which must be closed. Every rank that wants to go on
+        calls it."""
         return type(self)._adopt(_lib.shrink_comm(self._open()))
 
     def admit(self) -> Any:
-        """Collective: lets in newcomers, processes that opened with `join` or TUTTI_JOIN. Returns this communicator if
-        nobody waits; else a new one, with the newcomers as its last ranks, and this one must be closed. If a rank has
-        failed it does what shrink does."""
+        """Collective: lets in newcomers, processes that opened with `join` or TUTTI_JOIN. Returns
+        this communicator if nobody waits; else a new one, with the newcomers as its last ranks, and
+        this one must be closed. If a rank has failed it does what shrink does."""
         handle = self._open()
         new = _lib.admit_comm(handle)
         return self if new == handle else type(self)._adopt(new)
@@ -319,7 +328,8 @@ class RawCommunicator:
         _lib.check(comm, lib.tutti_barrier(comm))
 
     def call_v(self, name: str, src: int, dst: int, counts: Sequence[int], dtype: str, op: str = "sum") -> None:
-        """`reduce_scatter` or `all_gather` with blocks of any length: counts[r] elements for rank r, equal on all ranks."""
+        """`reduce_scatter` or `all_gather` with blocks of any length: counts[r] elements for rank
+        r, equal on all ranks."""
         comm = self._open()
         array = (ctypes.c_size_t * len(counts))(*counts)
         more = [REDOPS[check_op(op)]] if name == "reduce_scatter" else []

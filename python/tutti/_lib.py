@@ -1,8 +1,9 @@
 """libtutti loaded with ctypes: where it is, its functions, its errors.
 
-The library is looked for in this order: the file named by TUTTI_LIBRARY; beside this package (an installed wheel); in the build
-directories of the source tree this package lies in; where the system's loader finds it. Every function releases the interpreter's lock
-while it runs. Nothing here knows about arrays or tensors.
+The library is looked for in this order: the file named by TUTTI_LIBRARY; beside this package (an
+installed wheel); in the build directories of the source tree this package lies in; where the
+system's loader finds it. Every function releases the interpreter's lock while it runs. Nothing here
+knows about arrays or tensors.
 """
 
 import ctypes
@@ -26,7 +27,8 @@ REDOPS: Dict[str, int] = {name: i for i, name in enumerate(("sum", "prod", "min"
 
 
 class Error(RuntimeError):
-    """What the engine says went wrong: which rank, which operation, why. `status` is the code of <tutti/types.h>."""
+    """What the engine says went wrong: which rank, which operation, why. `status` is the code of
+    <tutti/types.h>."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -203,7 +205,8 @@ def admit_comm(comm: int) -> int:
 
 
 def round_bf16(source: int, lost: Optional[int], to: int, count: int) -> None:
-    """tutti_half_round of f32 at `source` to bf16 at `to`; `lost`: f32 that carries what rounding loses."""
+    """tutti_half_round of f32 at `source` to bf16 at `to`; `lost`: f32 that carries what rounding
+    loses."""
     check(None, lib.tutti_half_round(DTYPES["bf16"], source, lost, to, count))
 
 

@@ -1,4 +1,5 @@
-"""tutti_trainer_*: gradients communicated while the model computes. Raw memory; `tutti.torch.DistributedOptimizer` is what people use."""
+"""tutti_trainer_*: gradients communicated while the model computes. Raw memory;
+`tutti.torch.DistributedOptimizer` is what people use."""
 
 import ctypes
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
@@ -82,7 +83,8 @@ class _Launch(ctypes.Structure):
 
 
 class Launch(NamedTuple):
-    """One collective of the last step. bucket None: norm and use of all tensors. Times of CLOCK_MONOTONIC, 0: not yet."""
+    """One collective of the last step. bucket None: norm and use of all tensors. Times of
+    CLOCK_MONOTONIC, 0: not yet."""
 
     coll: str
     bucket: Optional[int]
@@ -152,7 +154,8 @@ if AVAILABLE:
 
 
 def describe_policy(name: str) -> Tuple[bool, bool]:
-    """(does step() return before parameters are updated?, are updates on shards, without averages on any rank?)"""
+    """(does step() return before parameters are updated?, are updates on shards, without averages
+    on any rank?)"""
     info, err = _PolicyInfo(), _ErrorStruct()
     if lib.tutti_policy_describe(name.encode(), byref(info), byref(err)):
         raise err.exception()
@@ -160,7 +163,8 @@ def describe_policy(name: str) -> Tuple[bool, bool]:
 
 
 class Trainer:
-    """One trainer: add tensors in forward order, freeze, then per step grad_ready for each, step, and wait_param before use."""
+    """One trainer: add tensors in forward order, freeze, then per step grad_ready for each, step,
+    and wait_param before use."""
 
     def __init__(self, comm: RawCommunicator, policy: str, optimizer: str = "none", **options: Any) -> None:
         self._own: Optional[int] = None
@@ -196,7 +200,8 @@ class Trainer:
         self._forked, self._own = True, None
 
     def _run(self, call: Any, *args: Any) -> None:
-        """A call of the training loop; an elastic trainer makes it again without the ranks that died."""
+        """A call of the training loop; an elastic trainer makes it again without the ranks that
+        died."""
         while True:
             status = call(self._handle, *args)
             if status == _lib.OK:
@@ -253,11 +258,13 @@ class Trainer:
         return lib.tutti_trainer_grad(self._handle, index) or 0
 
     def put_grad(self, index: int, grad: int) -> None:
-        """Rounds the f32 gradient at this address into its place; what is lost is added next time. For tensors added with wide_param."""
+        """Rounds the f32 gradient at this address into its place; what is lost is added next time.
+        For tensors added with wide_param."""
         self._run(lib.tutti_trainer_put_grad, index, grad)
 
     def put_range(self, index: int, first: int, count: int, grad: int) -> None:
-        """The same for `count` elements from `first` on; the address is that of the first of them."""
+        """The same for `count` elements from `first` on; the address is that of the first of them.
+        """
         self._run(lib.tutti_trainer_put_range, index, first, count, grad)
 
     def parts(self, index: int) -> List[Tuple[int, int]]:
@@ -281,7 +288,8 @@ class Trainer:
         self._run(lib.tutti_trainer_grad_ready, index)
 
     def wait_param(self, index: int) -> None:
-        """Returns when the parameter (without optimizer: the averaged gradient) is that of the last step."""
+        """Returns when the parameter (without optimizer: the averaged gradient) is that of the last
+        step."""
         self._run(lib.tutti_trainer_wait_param, index)
 
     def average(self) -> None:
@@ -318,7 +326,8 @@ class Trainer:
             names.append(name.decode())
 
     def state_get(self, index: int, k: int, address: int) -> None:
-        """Collective. Array k of a tensor, whole: its count elements of f32 (f64 for f64 tensors)."""
+        """Collective. Array k of a tensor, whole: its count elements of f32 (f64 for f64 tensors).
+        """
         err = _ErrorStruct()
         if lib.tutti_trainer_state_get(self._handle, index, k, address, byref(err)):
             raise err.exception()

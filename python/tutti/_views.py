@@ -1,9 +1,9 @@
 """NumPy arrays as memory the library can use: inputs, outputs, data types, and reductions it lacks.
 
-The library sees contiguous, aligned memory in the machine's byte order. An input that is anything else
-is copied; an output that is anything else gets a stand-in that is copied back, so that every collective
-takes the same arrays. Arrays that would lose something on the way (masks, Python objects) are refused
-with the line to write instead.
+The library sees contiguous, aligned memory in the machine's byte order. An input that is anything
+else is copied; an output that is anything else gets a stand-in that is copied back, so that every
+collective takes the same arrays. Arrays that would lose something on the way (masks, Python
+objects) are refused with the line to write instead.
 """
 
 from typing import Any, Dict, Optional, Sequence, Tuple
@@ -81,7 +81,8 @@ def source(x: Any) -> Array:
 
 
 def place(x: Any, name: str) -> Array:
-    """An array of the caller's to write into: a NumPy array, or what NumPy can view without copying."""
+    """An array of the caller's to write into: a NumPy array, or what NumPy can view without
+    copying."""
     a = x if isinstance(x, np.ndarray) else np.asarray(x)
     if a is not x and a.base is None:
         raise TypeError(f"{name} is a {type(x).__name__}, which cannot be written into: pass an array, e.g. np.array({name})")
@@ -94,7 +95,8 @@ def place(x: Any, name: str) -> Array:
 
 
 class Target:
-    """Where a result goes: `block` is what the library writes; done() returns what the caller gave."""
+    """Where a result goes: `block` is what the library writes; done() returns what the caller gave.
+    """
 
     def __init__(self, real: Array) -> None:
         self.real = real
@@ -153,7 +155,8 @@ def movable(a: Array) -> Tuple[int, str]:
 
 
 def reducible(dtype: Any, op: str) -> Optional[Tuple[int, str]]:
-    """(n, type) as `unit`, for a reduction; None: the library cannot, gather and fold(). Raises where there is none."""
+    """(n, type) as `unit`, for a reduction; None: the library cannot, gather and fold(). Raises
+    where there is none."""
     check_op(op)
     _check_reducible(dtype, op)
     if dtype.name in _NAMES:
@@ -171,7 +174,8 @@ def _mean_of_integers(parts: Array) -> Array:
 
 
 def fold(parts: Array, op: str) -> Array:
-    """The reduction of parts[0], parts[1], ... in rank order, as NumPy computes it in their own type."""
+    """The reduction of parts[0], parts[1], ... in rank order, as NumPy computes it in their own
+    type."""
     if op == "avg" and parts.dtype.kind in "iu":
         return _mean_of_integers(parts)
     total = parts[0].copy()

@@ -1,13 +1,14 @@
 """PyTorch on Tutti.
 
     import torch.distributed as dist, tutti.torch
-    dist.init_process_group("tutti")              # all of torch.distributed on CPU tensors, DDP included
+    dist.init_process_group("tutti")    # all of torch.distributed on CPU tensors, DDP included
 
-    opt = tutti.torch.DistributedOptimizer(opt, model, policy="dear")   # or: DeAR scheduling, no DDP
+    opt = tutti.torch.DistributedOptimizer(opt, model, policy="dear")    # DeAR in place of DDP
 
-`ddp_hook` communicates DDP's buckets, as f32 or in half the bytes as bf16. `profile` measures a model for `tutti train-sim`; `trace` writes
-torch.profiler's trace with what was communicated when; `keep_memory` spares the kernel the mapping of large gradients in every iteration;
-`weight_first` lets DDP's buckets leave earlier.
+`ddp_hook` communicates DDP's buckets, as f32 or in half the bytes as bf16. `profile` measures a
+model for `tutti train-sim`; `trace` writes torch.profiler's trace with what was communicated when;
+`keep_memory` spares the kernel the mapping of large gradients in every iteration; `weight_first`
+lets DDP's buckets leave earlier.
 """
 
 import inspect

@@ -1,14 +1,17 @@
-"""Awaited: a tensor whose value is still on its way. Whoever computes with it waits; asking for its shape or type waits for nothing.
+"""Awaited: a tensor whose value is still on its way. Whoever computes with it waits; asking for its
+shape or type waits for nothing.
 
     await_on(tensor, wait)      from now on the first use of `tensor` calls wait(), which ends with
     arrived(tensor)             it is an ordinary tensor again
 
-A parameter's wait may have a method grad(), which is called by whoever asks for p.grad or sets it: where other ranks decide whether it is
-None. If only that is on its way, wait() does nothing and everything else goes on with the parameter as it is.
+A parameter's wait may have a method grad(), which is called by whoever asks for p.grad or sets it:
+where other ranks decide whether it is None. If only that is on its way, wait() does nothing and
+everything else goes on with the parameter as it is.
 
-The tensor stays the same object: only its class changes, to one whose __torch_function__ calls wait() before anything looks at elements.
-So gradients that are being averaged, parameters that are being updated and buffers that are being broadcast can be handed to any Python
-code. Code in C++ that was given such a tensor before (a scripted module) does not wait: hooks wait for it.
+The tensor stays the same object: only its class changes, to one whose __torch_function__ calls
+wait() before anything looks at elements. So gradients that are being averaged, parameters that are
+being updated and buffers that are being broadcast can be handed to any Python code. Code in C++
+that was given such a tensor before (a scripted module) does not wait: hooks wait for it.
 """
 
 import copy

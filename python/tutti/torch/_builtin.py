@@ -1,6 +1,7 @@
-"""The library's own optimizers in place of torch's: SGD, Adam and AdamW, with PyTorch's formulas and
-values. Which torch optimizers it can stand for, and why not. The library updates a parameter in one
-pass over memory, piece by piece while the rest is still arriving; checkpoints are _checkpoint.py's.
+"""The library's own optimizers in place of torch's: SGD, Adam and AdamW, with PyTorch's formulas
+and values. Which torch optimizers it can stand for, and why not. The library updates a parameter in
+one pass over memory, piece by piece while the rest is still arriving; checkpoints are
+_checkpoint.py's.
 """
 
 from typing import Any, Dict, Optional
@@ -29,8 +30,8 @@ def _group_reason(kind: str, g: Dict[str, Any]) -> Optional[str]:
 
 
 def reason(optimizer: torch.optim.Optimizer, asked: bool) -> Optional[str]:
-    """Why the library cannot do this optimizer's work; None: it can. f16 and bf16 parameters only when `asked`: the library updates an f32
-    copy of them, torch does not."""
+    """Why the library cannot do this optimizer's work; None: it can. f16 and bf16 parameters only
+    when `asked`: the library updates an f32 copy of them, torch does not."""
     if type(optimizer) not in KINDS:
         return f"{type(optimizer).__name__} is none of SGD, Adam and AdamW"
     if getattr(optimizer, "_optimizer_step_pre_hooks", None) or getattr(optimizer, "_optimizer_step_post_hooks", None):

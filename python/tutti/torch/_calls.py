@@ -1,6 +1,8 @@
-"""torch.distributed's collectives, each one request of the library: what a group does, whatever class of torch it is (_group.py).
+"""torch.distributed's collectives, each one request of the library: what a group does, whatever
+class of torch it is (_group.py).
 
-What the library does not reduce (bitwise operations, bool, int16, complex) everybody gathers and reduces alone, in rank order.
+What the library does not reduce (bitwise operations, bool, int16, complex) everybody gathers and
+reduces alone, in rank order.
 """
 
 import time
@@ -50,8 +52,8 @@ def _root(opts: Any) -> int:
 
 
 class Calls:
-    """The methods that torch calls, by the names of 1.13 to 2.14. The class beside it (_group.py) is torch's: the next one in the order of
-    methods, made with a rank and a size."""
+    """The methods that torch calls, by the names of 1.13 to 2.14. The class beside it (_group.py)
+    is torch's: the next one in the order of methods, made with a rank and a size."""
 
     def __init__(
         self,
@@ -125,7 +127,8 @@ class Calls:
         return self._batch is None and self._quick.waits(opts)
 
     def _now(self, what: Callable[..., str], words: Tuple[Any, ...], call: Callable[[], None]) -> None:
-        """In this thread, without request, work and future. Operations under way keep their place: the library numbers calls as they begin."""
+        """In this thread, without request, work and future. Operations under way keep their place:
+        the library numbers calls as they begin."""
         began = time.monotonic()
         try:
             call()
@@ -143,7 +146,8 @@ class Calls:
         return work
 
     def _gather_and(self, block: Tensor, result: List[Tensor], then: Callable[[Tensor], None], opts: Any = None) -> Any:
-        """All ranks get all blocks; `then` gets them as a tensor with ranks along the first axis."""
+        """All ranks get all blocks; `then` gets them as a tensor with ranks along the first axis.
+        """
         flat = block.reshape(-1)
         parts = torch.empty((self._n, flat.numel()), dtype=block.dtype)
         count, dtype = movable(flat)
@@ -392,7 +396,8 @@ class Calls:
         return [s * row for s in sizes]
 
     def _alltoall_uneven(self, stand: Stand, block: Tensor, ins: List[int], outs: List[int]) -> Work:
-        """Every piece as long as the longest one of all ranks (which is found first, by a short all-reduce that is waited for)."""
+        """Every piece as long as the longest one of all ranks (which is found first, by a short
+        all-reduce that is waited for)."""
         longest = torch.tensor([max(ins + outs)], dtype=torch.int64)
         self._allreduce(longest, "max", [longest]).wait()
         width = int(longest)
@@ -415,7 +420,8 @@ class Calls:
         return self._timed(opts, self._go(f"barrier {self._ledger.place}", self._comm.barrier_request, [], None))
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier with a deadline of its own (or an object that has it, as torch's C++ does); errors name the rank that did not come."""
+        """A barrier with a deadline of its own (or an object that has it, as torch's C++ does);
+        errors name the rank that did not come."""
         self.barrier().wait(getattr(timeout, "timeout", timeout))
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
@@ -471,7 +477,8 @@ class Calls:
     # ---- timeouts, the end ----
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Waits of operations that begin from now on. The library's own deadline stands: no longer ones than the group was made with."""
+        """Waits of operations that begin from now on. The library's own deadline stands: no longer
+        ones than the group was made with."""
         seconds = timeout.total_seconds()
         if seconds > self._ledger.limit:
             limit = self._ledger.limit
@@ -486,7 +493,8 @@ class Calls:
         self._closer.begin()
 
     def shutdown(self) -> None:
-        """Closes: what is under way ends, sockets and memory are given back. The others do the same, or the deadline passes."""
+        """Closes: what is under way ends, sockets and memory are given back. The others do the
+        same, or the deadline passes."""
         self._closer.finish()
 
     def report(self) -> str:

@@ -1,7 +1,9 @@
-"""torch.compile and our Python: what torch calls in the middle of a compiled model (collectives, hooks) runs as it is and is never traced.
+"""torch.compile and our Python: what torch calls in the middle of a compiled model (collectives,
+hooks) runs as it is and is never traced.
 
-torch.compiler.disable would do, but loads the compiler, seconds of time, for programs that never compile. Here the interpreter's own mark is
-set on the code of a function; everything it calls is skipped with it. torch 1.13 has no compiler, and nothing is done."""
+torch.compiler.disable would do, but loads the compiler, seconds of time, for programs that never
+compile. Here the interpreter's own mark is set on the code of a function; everything it calls is
+skipped with it. torch 1.13 has no compiler, and nothing is done."""
 
 from typing import Any
 

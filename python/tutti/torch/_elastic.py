@@ -1,16 +1,19 @@
-"""Training whose ranks come and go: ElasticGroup, and what DistributedOptimizer(..., elastic=True) does with it.
+"""Training whose ranks come and go: ElasticGroup, and what DistributedOptimizer(..., elastic=True)
+does with it.
 
     group = tutti.torch.ElasticGroup()
-    opt = tutti.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model, process_group=group, elastic=True)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    opt = tutti.torch.DistributedOptimizer(opt, model, process_group=group, elastic=True)
     while opt.steps < 1000:
-        batch = data(opt.steps, group.rank(), group.size())     # shards follow from rank and size; group.changes counts the changes
+        batch = data(opt.steps, group.rank(), group.size())    # group.changes counts the changes
         loss(model, batch).backward()
         opt.step()
         opt.zero_grad()
     opt.close()
 
-The library finishes the step that a death interrupts (docs/how/membership.md); a call that fails is made again with those who live, here,
-so that the loop sees nothing of it. Newcomers are let in by step(), every `admit_every` steps.
+The library finishes the step that a death interrupts (docs/how/membership.md); a call that fails is
+made again with those who live, here, so that the loop sees nothing of it. Newcomers are let in by
+step(), every `admit_every` steps.
 """
 
 import ctypes
@@ -32,8 +35,8 @@ from ._work import Work
 
 
 class ElasticGroup(ProcessGroupTutti):
-    """The ranks of the launcher (`tutti run --elastic`), or of a job that runs (TUTTI_JOIN). Not known to torch.distributed, whose world
-    never changes. rank() and size() are those of now."""
+    """The ranks of the launcher (`tutti run --elastic`), or of a job that runs (TUTTI_JOIN). Not
+    known to torch.distributed, whose world never changes. rank() and size() are those of now."""
 
     def __init__(self, **options: Any) -> None:
         self._comm = RawCommunicator(**options)
@@ -97,8 +100,8 @@ class ElasticGroup(ProcessGroupTutti):
 
 
 class Elastic:
-    """What an optimizer does when ranks die, and for newcomers. `model` and `inner`: whose buffers and values newcomers get; `save`, `load`:
-    the caller's own bytes."""
+    """What an optimizer does when ranks die, and for newcomers. `model` and `inner`: whose buffers
+    and values newcomers get; `save`, `load`: the caller's own bytes."""
 
     def __init__(
         self, group: ElasticGroup, model: torch.nn.Module, inner: torch.optim.Optimizer, every: int,
@@ -129,7 +132,8 @@ class Elastic:
         self._group.change(RawCommunicator.shrink, self.trainer)
 
     def after_step(self, flush: Callable[[], None]) -> None:
-        """Lets newcomers in, after the same steps on all ranks; not after one in which the ranks have changed."""
+        """Lets newcomers in, after the same steps on all ranks; not after one in which the ranks
+        have changed."""
         trainer = self.trainer
         assert trainer is not None
         if not self._every or trainer.steps() % self._every or trainer.steps() <= trainer.bound():

@@ -1,9 +1,11 @@
-"""weight_first: in the backward pass of a Linear layer the gradient of the weight before that of the input.
+"""weight_first: in the backward pass of a Linear layer the gradient of the weight before that of
+the input.
 
     model = DDP(tutti.torch.weight_first(model))
 
-torch computes both in one node of its graph and hands over neither before the end of the other. Here they are two nodes (_forward.py), so
-that DDP's bucket, any backend's, leaves while the input's gradient is still computed. Results are the same to the bit."""
+torch computes both in one node of its graph and hands over neither before the end of the other.
+Here they are two nodes (_forward.py), so that DDP's bucket, any backend's, leaves while the input's
+gradient is still computed. Results are the same to the bit."""
 
 from typing import Any, List, TypeVar
 
@@ -38,8 +40,9 @@ class _First(Forward):
 
 
 def weight_first(model: M) -> M:
-    """Large Linear layers of the model compute their weight's gradient before their input's. Returns the model; a second call changes
-    nothing. Not for gradients of gradients (create_graph), which are refused."""
+    """Large Linear layers of the model compute their weight's gradient before their input's.
+    Returns the model; a second call changes nothing. Not for gradients of gradients (create_graph),
+    which are refused."""
     modules: List[Any] = [m for m in model.modules() if _First.fits(m)]
     for m in modules:
         if m.weight.numel() * m.weight.element_size() >= LEAST:

@@ -1,14 +1,17 @@
-"""Forward: a `forward` of our own for one torch.nn.Linear, whose backward pass is two nodes of autograd's graph, not one.
+"""Forward: a `forward` of our own for one torch.nn.Linear, whose backward pass is two nodes of
+autograd's graph, not one.
 
     forward    x ----> input node ----> y ----> join ----> y
                W, b -> weight node -> token ---/
 
-Nodes made later run earlier: the weight's gradient is computed, and handed over, before the input's. The join gives the output's gradient to
-both. Who asks for gradients of inputs only (torch.autograd.grad) runs the input node alone, as in torch.
+Nodes made later run earlier: the weight's gradient is computed, and handed over, before the
+input's. The join gives the output's gradient to both. A program that asks for gradients of inputs
+only (torch.autograd.grad) runs the input node alone, as in torch.
 
-It does torch's ordinary work under autocast and tracing, without gradients, for other types and for frozen parameters. A deep or pickled
-copy of the module has torch's forward, and so has the module after remove(); a shallow one (copy.copy) computes with the original's
-parameters, and torch.jit.script refuses such modules."""
+It does torch's ordinary work under autocast and tracing, without gradients, for other types and for
+frozen parameters. A deep or pickled copy of the module has torch's forward, and so has the module
+after remove(); a shallow one (copy.copy) computes with the original's parameters, and
+torch.jit.script refuses such modules."""
 
 import functools
 import weakref
@@ -115,7 +118,8 @@ class Forward:
             del module.__dict__["forward"]
 
     def usable(self, module: Any, x: Any) -> bool:
-        """May this forward pass be ours? Not without gradients, under autocast or tracing, for other types, with frozen parameters."""
+        """May this forward pass be ours? Not without gradients, under autocast or tracing, for
+        other types, with frozen parameters."""
         return bool(
             module.weight is self.weight
             and module.bias is self.bias
@@ -139,8 +143,9 @@ class Forward:
         output: Callable[[torch.Tensor], torch.Tensor],
         gradients: Callable[[torch.Tensor, torch.Tensor], Pair],
     ) -> torch.Tensor:
-        """output(x), with gradients(output's gradient, x), both as rows, for weight and bias. `weight` is what the input's gradient is
-        computed with: the parameter, or detached from it so that the parameter's gradient need not wait for the input's."""
+        """output(x), with gradients(output's gradient, x), both as rows, for weight and bias.
+        `weight` is what the input's gradient is computed with: the parameter, or detached from it
+        so that the parameter's gradient need not wait for the input's."""
         given = _Given()
         y = _Input.apply(x, weight, output)
         token = _Weight.apply(self.weight, self.bias, x.detach(), given, gradients)

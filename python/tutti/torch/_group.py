@@ -1,8 +1,10 @@
 """The group "tutti" as torch knows it: one of two classes of torch around the same calls.
 
-Up to 2.13 torch takes from Python only a ProcessGroup, which is then the whole group: dist.* reaches every method, torch's C++ (DDP,
-functional collectives) those that ProcessGroup's trampolines know. From 2.14 on it takes a Backend: torch's own group calls it for tensors
-on the CPU, so that "cpu:tutti,cuda:nccl" works. Which of them this torch takes is tried, not read from its version."""
+Up to 2.13 torch takes from Python only a ProcessGroup, which is then the whole group: dist.*
+reaches every method, torch's C++ (DDP, functional collectives) those that ProcessGroup's
+trampolines know. From 2.14 on it takes a Backend: torch's own group calls it for tensors on the
+CPU, so that "cpu:tutti,cuda:nccl" works. Which of them this torch takes is tried, not read from its
+version."""
 
 from typing import Any, Optional, Type
 
@@ -35,9 +37,11 @@ BackendTutti = backend_of(getattr(torch._C._distributed_c10d, "Backend", None))
 
 
 class Options:
-    """pg_options of init_process_group and new_group: any option of tutti.Communicator that is not about who takes part.
+    """pg_options of init_process_group and new_group: any option of tutti.Communicator that is not
+    about who takes part.
 
-    dist.init_process_group("tutti", pg_options=tutti.torch.Options(transport="tcp", encrypt=True))"""
+    dist.init_process_group("tutti", pg_options=tutti.torch.Options(transport="tcp", encrypt=True))
+    """
 
     KNOWN = ("key_file", "insecure", "iface", "transport", "topo", "algo", "reproducible", "plan", "tuning", "encrypt", "checksum")
 
@@ -49,7 +53,8 @@ class Options:
 
 
 def find(group: Any) -> Optional[Calls]:
-    """Ours: the group itself, or what a group of torch has for CPU tensors. None: another backend's."""
+    """Ours: the group itself, or what a group of torch has for CPU tensors. None: another
+    backend's."""
     if group is None or isinstance(group, Calls):
         return group
     try:
@@ -60,7 +65,8 @@ def find(group: Any) -> Optional[Calls]:
 
 
 def of(group: Any = None) -> Calls:
-    """The group of the backend "tutti" behind a process group; the default one when there is none given."""
+    """The group of the backend "tutti" behind a process group; the default one when there is none
+    given."""
     found = find(group if group is not None else dist.distributed_c10d._get_default_group())
     if found is None:
         raise TypeError('a process group of the backend "tutti" is needed')

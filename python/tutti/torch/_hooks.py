@@ -1,10 +1,14 @@
 """Hooks: where autograd and modules call Steps.
 
-    p.register_hook          before autograd adds to p.grad; the caller's own hooks on the gradient have run or will run
-    the accumulating node    after autograd has added to p.grad, and after the caller's own hooks on that
-    forward pre-hooks        before a module uses its parameters; the model's own: before anything is used
+    p.register_hook          before autograd adds to p.grad; the caller's own hooks on the gradient
+                             have run or will run
+    the accumulating node    after autograd has added to p.grad, and after the caller's own hooks
+                             on that
+    forward pre-hooks        before a module uses its parameters; the model's own: before anything
+                             is used
 
-A hook keeps nothing alive, and in a copy of the model (deepcopy, pickle, torch.save) it does nothing.
+A hook keeps nothing alive, and in a copy of the model (deepcopy, pickle, torch.save) it does
+nothing.
 """
 
 import weakref
@@ -35,7 +39,8 @@ class _Hook:
 
 
 class _BeforeModel:
-    """Before the model's own forward: parameters that no module's forward announces, and buffers."""
+    """Before the model's own forward: parameters that no module's forward announces, and buffers.
+    """
 
     def __init__(self, steps: Steps, buffers: Buffers) -> None:
         self._steps, self._buffers = weakref.ref(steps), buffers
@@ -66,7 +71,8 @@ def after_accumulation(p: torch.nn.Parameter, f: Callable[[], None]) -> Any:
 def install(
     steps: Steps, model: torch.nn.Module, owned: Dict[torch.nn.Module, List[int]], silent: Sequence[torch.nn.Module], buffers: Buffers
 ) -> List[Any]:
-    """All hooks; what is returned removes them. `silent`: modules that wait for their parameters themselves."""
+    """All hooks; what is returned removes them. `silent`: modules that wait for their parameters
+    themselves."""
     handles: List[Any] = []
     for s in steps.slots:
         s.node = node_of(s.param)

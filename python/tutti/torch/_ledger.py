@@ -1,15 +1,18 @@
 """Ledger: the operations of one group that are under way, and the end of the group.
 
-DDP keeps C++ references to works, under which the Python half would die and its wait() with it: an operation stays here until somebody has
-waited for it (or asked for its future) and it is done. Works refer to the ledger, not to the group, so that dropping the last reference
-to a group closes it.
+DDP keeps C++ references to works, under which the Python half would die and its wait() with it: an
+operation stays here until somebody has waited for it (or asked for its future) and it is done.
+Works refer to the ledger, not to the group, so that dropping the last reference to a group closes
+it.
 
-Closing is collective and therefore never done where it could block others: a thread does it; the process waits for those threads before it
-exits, 30 s at most. A rank that leaves with an exception aborts, so that the others hear its name at once. Whether an exception leaves the
-program or is handled is known at the program's end: a group that is closed in the middle of one closes then, or a little later.
+Closing is collective and therefore never done where it could block others: a thread does it; the
+process waits for those threads before it exits, 30 s at most. A rank that leaves with an exception
+aborts, so that the others hear its name at once. Whether an exception leaves the program or is
+handled is known at the program's end: a group that is closed in the middle of one closes then, or a
+little later.
 
-A daemon thread that is in torch when the interpreter ends makes torch abort, with or without this package. Once groups are closed, steps
-raise: the process gives such threads the time to end.
+A daemon thread that is in torch when the interpreter ends makes torch abort, with or without this
+package. Once groups are closed, steps raise: the process gives such threads the time to end.
 """
 
 import atexit
@@ -125,7 +128,8 @@ class Closer:
             self.begin()
 
     def finish(self) -> None:
-        """Closes, and returns when that is done: the others come too, or the deadline. In the middle of an exception nobody is waited for."""
+        """Closes, and returns when that is done: the others come too, or the deadline. In the
+        middle of an exception nobody is waited for."""
         if sys.exc_info()[1] is not None:
             if self._later is None:
                 self._later = threading.Timer(UNDECIDED, self.begin)

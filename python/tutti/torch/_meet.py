@@ -1,7 +1,9 @@
-"""Opening a communicator for ranks that share a torch store: rank 0 puts host:port there, the others read it.
+"""Opening a communicator for ranks that share a torch store: rank 0 puts host:port there, the
+others read it.
 
-Groups made by new_group have no launcher's variables of their own and only their members take part, so each group is a communicator by
-itself, with its own deadline. Keys and interfaces (TUTTI_KEY_FILE, TUTTI_IFACE, TUTTI_PORTS, ...) come from the environment.
+Groups made by new_group have no launcher's variables of their own and only their members take part,
+so each group is a communicator by itself, with its own deadline. Keys and interfaces
+(TUTTI_KEY_FILE, TUTTI_IFACE, TUTTI_PORTS, ...) come from the environment.
 """
 
 import os
@@ -37,7 +39,8 @@ def own_address(store: Any) -> str:
 
 
 def _reserve() -> socket.socket:
-    """A port of this host: inside TUTTI_PORTS when that is set. Held (not listening) until the library has bound it too."""
+    """A port of this host: inside TUTTI_PORTS when that is set. Held (not listening) until the
+    library has bound it too."""
     lo, _, hi = os.environ.get("TUTTI_PORTS", "").partition("-")
     ports = range(int(lo), int(hi or lo) + 1) if lo.isdigit() else range(1)
     for port in ports:
@@ -65,7 +68,8 @@ def announce(store: Any, key: str, value: str) -> None:
 
 
 def retract(store: Any, key: str) -> None:
-    """Takes the key away: torchrun's next attempt has the same store, and must not meet at the address of those who died."""
+    """Takes the key away: torchrun's next attempt has the same store, and must not meet at the
+    address of those who died."""
     for name in (key, key + "/announced"):
         try:
             store.delete_key(name)
@@ -93,7 +97,8 @@ def deadline_of(timeout: Optional[timedelta]) -> Optional[float]:
 
 
 def seconds_of(timeout: Optional[timedelta]) -> float:
-    """The deadline as a number, whoever sets it; what cannot be read the library refuses when the group opens."""
+    """The deadline as a number, whoever sets it; what cannot be read the library refuses when the
+    group opens."""
     given = deadline_of(timeout)
     if given is not None:
         return given

@@ -1,7 +1,8 @@
 """keep_memory(): the C library's allocator is told to keep large blocks.
 
-A gradient of 151 MB is mapped when backward makes it and unmapped when it is dropped, in every iteration, and the kernel clears its pages
-anew each time: about a tenth of an iteration of AlexNet on CPUs. Kept, the memory is used again; the process stays as large as it once was.
+A gradient of 151 MB is mapped when backward makes it and unmapped when it is dropped, in every
+iteration, and the kernel clears its pages anew each time: about a tenth of an iteration of AlexNet
+on CPUs. Kept, the memory is used again; the process stays as large as it once was.
 """
 
 import ctypes
@@ -11,7 +12,8 @@ _LARGEST_BLOCK = 1 << 30
 
 
 def keep_memory() -> bool:
-    """From now on this process keeps what it frees, in blocks of up to 1 GiB. False where the C library is not glibc. Call it first."""
+    """From now on this process keeps what it frees, in blocks of up to 1 GiB. False where the C
+    library is not glibc. Call it first."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

@@ -1,5 +1,6 @@
-"""The model as the distributed optimizer sees it: trained parameters and the modules that own them, what kind each is; and whether all
-ranks have the same model, with the name of the first parameter that differs."""
+"""The model as the distributed optimizer sees it: trained parameters and the modules that own them,
+what kind each is; and whether all ranks have the same model, with the name of the first parameter
+that differs."""
 
 import hashlib
 import weakref
@@ -35,7 +36,8 @@ def kind_of(module: torch.nn.Module) -> str:
 
 
 def trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tuple[List[Trained], Dict[torch.nn.Module, List[int]]]:
-    """The optimizer's parameters in forward order, and for each module the numbers of those it owns."""
+    """The optimizer's parameters in forward order, and for each module the numbers of those it
+    owns."""
     groups = {id(p): i for i, g in enumerate(optimizer.param_groups) for p in g["params"]}
     names = {id(p): n for n, p in model.named_parameters()}
     found: Dict[int, int] = {}

@@ -1,16 +1,21 @@
-"""DistributedOptimizer: the scheduling policies of the trainer (DeAR among them) for any torch optimizer, without DDP.
+"""DistributedOptimizer: the scheduling policies of the trainer (DeAR among them) for any torch
+optimizer, without DDP.
 
-    opt = tutti.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model, policy="dear")
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    opt = tutti.torch.DistributedOptimizer(opt, model, policy="dear")
 
-The road of a gradient: autograd makes it, a hook (_hooks.py) has it copied into its place (_slot.py) in a bucket of the library, which
-communicates when the bucket is full. step() ends the backward pass (_steps.py). With policies that reach into the next forward pass (dear,
-dear-sharded, bytescheduler) parameters are awaited (_awaited.py) from then on: whoever uses one, usually the next forward pass, waits for
-it; with the others step() does. Who updates (_updates.py): the library, when the optimizer is SGD, Adam or AdamW as it knows them
-(_builtin.py), piece by piece while the rest arrives; otherwise the wrapped optimizer itself, on the parameters that were waited for. Either
+The road of a gradient: autograd makes it, a hook (_hooks.py) has it copied into its place
+(_slot.py) in a bucket of the library, which communicates when the bucket is full. step() ends the
+backward pass (_steps.py). With policies that reach into the next forward pass (dear, dear-sharded,
+bytescheduler) parameters are awaited (_awaited.py) from then on: whoever uses one, usually the next
+forward pass, waits for it; with the others step() does. Who updates (_updates.py): the library,
+when the optimizer is SGD, Adam or AdamW as it knows them (_builtin.py), piece by piece while the
+rest arrives; otherwise the wrapped optimizer itself, on the parameters that were waited for. Either
 way with the learning rate that held at step().
 
-p.grad is what DDP's is, for whoever looks at it: between backward() and step() the average over all ranks, which may be changed, replaced
-or dropped, and stays until zero_grad(). Buffers are rank 0's after every step() (_buffers.py). Accumulation: `no_sync()`.
+p.grad is what DDP's is, for whoever looks at it: between backward() and step() the average over all
+ranks, which may be changed, replaced or dropped, and stays until zero_grad(). Buffers are rank 0's
+after every step() (_buffers.py). Accumulation: `no_sync()`.
 """
 
 import contextlib
@@ -40,14 +45,17 @@ GRACE = 10.0  # seconds between ranks that are refused alike and close; less whe
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
-    """See the module's text. `optimizer` is wrapped: its param_groups are this one's too. builtin: True, False, or None (where the library
-    does exactly what the optimizer does). clip_norm: gradients of all parameters together are clipped to this norm. wire "bf16": f32
-    gradients travel in half the bytes, added in f32; what rounding takes away is added to the next gradient; p.grad cannot be looked at
-    then. profile: what tutti.torch.profile() returned or wrote, rank 0's counts: buckets and their order are planned with its
-    times. pipe: large Linear layers are computed block by block while their parts travel (_pipe.py). broadcast_buffers: rank 0's buffers
-    count, as with DDP. elastic: training goes on when ranks of an ElasticGroup die and when ranks come (_elastic.py), looked for every
-    `admit_every` steps; p.grad cannot be looked at, buffers are each rank's own. A newcomer gets parameters, optimizer state, the groups'
-    values and a member's buffers, and what `save` returned on a member is given to `load`."""
+    """See the module's text. `optimizer` is wrapped: its param_groups are this one's too. builtin:
+    True, False, or None (where the library does exactly what the optimizer does). clip_norm:
+    gradients of all parameters together are clipped to this norm. wire "bf16": f32 gradients travel
+    in half the bytes, added in f32; what rounding takes away is added to the next gradient; p.grad
+    cannot be looked at then. profile: what tutti.torch.profile() returned or wrote, rank 0's
+    counts: buckets and their order are planned with its times. pipe: large Linear layers are
+    computed block by block while their parts travel (_pipe.py). broadcast_buffers: rank 0's buffers
+    count, as with DDP. elastic: training goes on when ranks of an ElasticGroup die and when ranks
+    come (_elastic.py), looked for every `admit_every` steps; p.grad cannot be looked at, buffers
+    are each rank's own. A newcomer gets parameters, optimizer state, the groups' values and a
+    member's buffers, and what `save` returned on a member is given to `load`."""
 
     def __init__(
         self,
@@ -188,7 +196,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # ---- what users call ----
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """The gradients of this iteration are complete. Parameters are updated when they are next used (or now, as the policy says)."""
+        """The gradients of this iteration are complete. Parameters are updated when they are next
+        used (or now, as the policy says)."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -227,19 +236,22 @@ class DistributedOptimizer(torch.optim.Optimizer):
             )
 
     def synchronize(self) -> None:
-        """Makes every p.grad the average over all ranks, now, between backward() and step(). Looking at any p.grad does the same. After
-        step() p.grad is the average that was used, and nothing happens."""
+        """Makes every p.grad the average over all ranks, now, between backward() and step().
+        Looking at any p.grad does the same. After step() p.grad is the average that was used, and
+        nothing happens."""
         with self._steps.lock:
             self._steps.check_open()
             self._steps.average()
 
     def flush(self) -> None:
-        """Finishes every update that is on its way. Using a parameter in Python does the same for that parameter."""
+        """Finishes every update that is on its way. Using a parameter in Python does the same for
+        that parameter."""
         self._steps.flush()
         self._buffers.wait()
 
     def reload(self) -> None:
-        """f16 and bf16 parameters were changed by hand, on all ranks alike: the f32 copies that the library updates are taken anew."""
+        """f16 and bf16 parameters were changed by hand, on all ranks alike: the f32 copies that the
+        library updates are taken anew."""
         self._steps.check_open()
         self.flush()
         if self.builtin and self._steps.phase != OPEN:
@@ -270,7 +282,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 p.grad.zero_()
 
     def state_dict(self) -> Dict[str, Any]:  # type: ignore[override]
-        """In torch's form, with every update done; complete on every rank. With dear-sharded all ranks call it together."""
+        """In torch's form, with every update done; complete on every rank. With dear-sharded all
+        ranks call it together."""
         if self._trainer._handle is None:
             return self.inner.state_dict()
         if self.builtin:
@@ -285,7 +298,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return found
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """From this one's state_dict, or that of a torch optimizer of the same kind. The same on all ranks."""
+        """From this one's state_dict, or that of a torch optimizer of the same kind. The same on
+        all ranks."""
         self._steps.check_open()
         if self.builtin and self._steps.phase == OPEN:
             self.synchronize()
@@ -300,8 +314,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         raise NotImplementedError("parameters are fixed when a DistributedOptimizer is made: close() it, add the group to the torch optimizer, make it anew")
 
     def close(self, keep_state: bool = True) -> None:
-        """Finishes and gives everything back: the model and the wrapped optimizer are ordinary ones again, which go on where this one was
-        (without keep_state the optimizer begins anew). All ranks together; after a refusal on one rank alone it ends the group."""
+        """Finishes and gives everything back: the model and the wrapped optimizer are ordinary ones
+        again, which go on where this one was (without keep_state the optimizer begins anew). All
+        ranks together; after a refusal on one rank alone it ends the group."""
         with self._steps.lock:
             if self._trainer._own is None:
                 return
@@ -318,8 +333,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 self._end()
 
     def _meet_refused(self, why: str) -> None:
-        """A step was refused here, and perhaps here alone: the others wait for its rest then. Returns when all ranks are closing. Whoever does
-        not come soon is training on, and is told why this rank does not: the group ends, as after any error of one rank."""
+        """A step was refused here, and perhaps here alone: the others wait for its rest then.
+        Returns when all ranks are closing. Whoever does not come soon is training on, and is told
+        why this rank does not: the group ends, as after any error of one rank."""
         grace = min(GRACE, self.group._ledger.limit / 3)  # before the others' own deadline
         work, end = self.group.barrier(), time.monotonic() + grace
         while not work.is_completed() and time.monotonic() < end:
@@ -389,8 +405,9 @@ def _times_of(profile: Any) -> Dict[str, Any]:
 
 
 def _leave(ref: Any, trainer: Trainer, slots: List[Slot]) -> Callable[[], None]:
-    """The end of the group, for an optimizer that is still there or not: parameters' memory lives until the trainer has written there for
-    the last time, and what the caller has of the trainer's memory is moved out before that is freed."""
+    """The end of the group, for an optimizer that is still there or not: parameters' memory lives
+    until the trainer has written there for the last time, and what the caller has of the trainer's
+    memory is moved out before that is freed."""
     memory = [s.param.detach() for s in slots]
     places = [s.place for s in slots]
 

@@ -1,10 +1,11 @@
 """Point to point: send, receive, receive from anybody, with tags.
 
-Each direction of each pair of ranks that talk has a communicator of its own (two ranks, opened when they first talk) and a thread on each
-side, so that a message which waits for its partner holds up nothing else. A message is a header (kind, tag, bytes) and its bytes, both
-broadcasts from the sender. Messages whose tag nobody has asked for yet are kept until somebody does. Deadlines are the letters' own: a
-channel may be silent for as long as it likes. A letter whose time is over while its bytes move ends its channel, on both sides: only then
-is the memory the caller's again.
+Each direction of each pair of ranks that talk has a communicator of its own (two ranks, opened when
+they first talk) and a thread on each side, so that a message which waits for its partner holds up
+nothing else. A message is a header (kind, tag, bytes) and its bytes, both broadcasts from the
+sender. Messages whose tag nobody has asked for yet are kept until somebody does. Deadlines are the
+letters' own: a channel may be silent for as long as it likes. A letter whose time is over while its
+bytes move ends its channel, on both sides: only then is the memory the caller's again.
 """
 
 import threading
@@ -32,7 +33,8 @@ def _nothing(_: str) -> None:
 
 
 class Letter(Work):
-    """A message under way. A channel's thread claims it, and from then on alone decides how it ends: it uses the caller's memory."""
+    """A message under way. A channel's thread claims it, and from then on alone decides how it
+    ends: it uses the caller's memory."""
 
     def __init__(self, owner: Any, what: str, tensor: torch.Tensor, after: Any, limit: float) -> None:
         self._delivered = threading.Event()
@@ -299,7 +301,8 @@ class Office:
         letter.deliver(source=src)
 
     def wanted_from(self, src: int) -> bool:
-        """Does anybody wait for a message from src? Letters that have ended (a timeout) no longer count."""
+        """Does anybody wait for a message from src? Letters that have ended (a timeout) no longer
+        count."""
         with self.news:
             self.wanted = [w for w in self.wanted if not w[2]._ended.is_set()]
             return any(w[0] in (None, src) for w in self.wanted)

@@ -1,14 +1,20 @@
-"""Pipe: a large torch.nn.Linear computed block by block, so that its gradient is on its way, and its parameter in use, part by part.
+"""Pipe: a large torch.nn.Linear computed block by block, so that its gradient is on its way, and
+its parameter in use, part by part.
 
-    backward   |g W[3]|g W[2]|g W[1]|g W[0]|g x|        the rows of W's gradient first, last block first, each written into its place in the
-    stream            |RS 3  |RS 2  |RS 1  |RS 0  |     bucket and handed over: communication begins a block's time after the layer's
-    stream     |AG 0  |AG 1  |AG 2  |AG 3  |            backward, not after all of it
-    forward           |y[0]  |y[1]  |y[2]  |y[3]  |     outputs are computed for the rows that have come, while the others arrive
+    backward   |g W[3]|g W[2]|g W[1]|g W[0]|g x|        the rows of W's gradient, last block first
+    stream            |RS 3  |RS 2  |RS 1  |RS 0  |     each block is sent while the next is computed
 
-A module gets a `forward` of its own for that (_forward.py), which is torch's again after close(). Gradients go torch's ordinary way with
-hooks on the weight, when they are being accumulated, when the module is used more than once in a step, and when they come from elsewhere
-too (a penalty on the weight): the first step goes torch's way, to see whether what autograd accumulates is this layer's alone. If that
-changes later it is an error."""
+    stream     |AG 0  |AG 1  |AG 2  |AG 3  |            blocks arrive
+    forward           |y[0]  |y[1]  |y[2]  |y[3]  |     outputs of the rows that have come
+
+Every block of the gradient is written into its place in the bucket and handed over: communication
+begins a block's time after the layer's backward, not after all of it.
+
+A module gets a `forward` of its own for that (_forward.py), which is torch's again after close().
+Gradients go torch's ordinary way with hooks on the weight, when they are being accumulated, when
+the module is used more than once in a step, and when they come from elsewhere too (a penalty on the
+weight): the first step goes torch's way, to see whether what autograd accumulates is this layer's
+alone. If that changes later it is an error."""
 
 import contextlib
 import functools
@@ -24,7 +30,8 @@ LEAST = 8 << 20  # bytes of a block: multiplying fewer rows at a time costs more
 
 
 def _blocks(parts: List[Tuple[int, int]], width: int, itemsize: int) -> List[Tuple[int, int, int]]:
-    """(part, first row, row past the end) of blocks of at least LEAST bytes, each ending with the last whole row of its last part."""
+    """(part, first row, row past the end) of blocks of at least LEAST bytes, each ending with the
+    last whole row of its last part."""
     found: List[Tuple[int, int, int]] = []
     row = 0
     for k, (first, count) in enumerate(parts):
@@ -36,7 +43,8 @@ def _blocks(parts: List[Tuple[int, int]], width: int, itemsize: int) -> List[Tup
 
 
 class Pipe(Forward):
-    """One module's. `owner` is the Steps of a DistributedOptimizer, `slot` the weight's, `last` that of the bias or None."""
+    """One module's. `owner` is the Steps of a DistributedOptimizer, `slot` the weight's, `last`
+    that of the bias or None."""
 
     def __init__(self, owner: Steps, module: torch.nn.Module, slot: Any, last: Any) -> None:
         super().__init__(module)
@@ -85,7 +93,8 @@ class Pipe(Forward):
         return whole if self.bias is None else whole.add_(self.bias)
 
     def _gradients(self, step: int, given: torch.Tensor, rows: torch.Tensor) -> Pair:
-        """Into their places; or returned, to be accumulated in torch's way. `step`: that of the forward pass."""
+        """Into their places; or returned, to be accumulated in torch's way. `step`: that of the
+        forward pass."""
         owner = self._owner()
         lock: Any = owner.lock if owner is not None else contextlib.nullcontext()
         with lock:
@@ -132,8 +141,8 @@ class Pipe(Forward):
 
 
 def install(owner: Steps, module: torch.nn.Module, slots: List[Any]) -> Any:
-    """A Pipe for the module, or None: only a Linear of f32 with a forward of torch's own, whose weight travels in parts and belongs, as its
-    bias does, to no other module."""
+    """A Pipe for the module, or None: only a Linear of f32 with a forward of torch's own, whose
+    weight travels in parts and belongs, as its bias does, to no other module."""
     if not Pipe.fits(module) or len(slots) != 1 + (module.bias is not None):
         return None
     slot, last = slots[0], slots[1] if len(slots) > 1 else None

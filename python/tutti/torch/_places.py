@@ -1,9 +1,11 @@
 """Places: tensors on memory of the library, which neither dangle nor call Python when they die.
 
-A place is an address, a shape and a data type. Every tensor made of it has a storage of its own, so that one can ask later whether the
-caller still has it, or a view of it: before the library writes there again, or frees the memory, move_out() gives what the caller has kept
-memory of its own. The storage's deleter is free(3) of its description: the last reference may die in C++ after the interpreter has ended
-(autograd keeps tensors of a failed backward pass per thread), where a Python deleter would wait for an interpreter that is gone.
+A place is an address, a shape and a data type. Every tensor made of it has a storage of its own, so
+that one can ask later whether the caller still has it, or a view of it: before the library writes
+there again, or frees the memory, move_out() gives what the caller has kept memory of its own. The
+storage's deleter is free(3) of its description: the last reference may die in C++ after the
+interpreter has ended (autograd keeps tensors of a failed backward pass per thread), where a Python
+deleter would wait for an interpreter that is gone.
 """
 
 import ctypes
@@ -102,7 +104,8 @@ class Place:
         )
 
     def move_out(self) -> None:
-        """What the caller still has of this memory gets memory of its own, with the same contents."""
+        """What the caller still has of this memory gets memory of its own, with the same contents.
+        """
         tensor, self._object = self.given(), None
         if tensor is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():

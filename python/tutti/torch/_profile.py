@@ -1,15 +1,19 @@
-"""profile(model, input): a model's layers with their parameters and measured times, as the file that `tutti train-sim` and `tutti replay` read.
+"""profile(model, input): a model's layers with their parameters and measured times, as the file
+that `tutti train-sim` and `tutti replay` read.
 
 What is measured, on the bare model in this process, nothing communicated:
 
-    forward    a layer begins when the module that owns its parameters is called and ends when the next one is; what lies between
-               (activations, pooling) belongs to the layer before it, what lies before the first layer to the first
-    backward   a layer ends when autograd has accumulated the last of its gradients (the moment at which they can be sent) and began when the
-               layer behind it ended; a gradient that is ready before those of layers behind it counts with them
+    forward    A layer begins when the module that owns its parameters is called, and ends when the
+               next one is. What lies between (activations, pooling) belongs to the layer before it,
+               what lies before the first layer to the first.
+    backward   A layer ends when autograd has accumulated the last of its gradients (the moment at
+               which they can be sent), and began when the layer behind it ended. A gradient that is
+               ready before those of layers behind it counts with them.
 
-Each time is the median over the iterations. Gradients are accumulated into memory that exists, as with DDP or DistributedOptimizer. A
-parameter whose owner is never called (MultiheadAttention's projection) belongs to the nearest module around it that is; a tied weight to
-the layer that runs first. Parameters that get no gradient are left out, and the file's `source` says how many.
+Each time is the median over the iterations. Gradients are accumulated into memory that exists, as
+with DDP or DistributedOptimizer. A parameter whose owner is never called (MultiheadAttention's
+projection) belongs to the nearest module around it that is; a tied weight to the layer that runs
+first. Parameters that get no gradient are left out, and the file's `source` says how many.
 """
 
 import functools
@@ -56,7 +60,8 @@ class _Watch:
 
 
 def _scalar(output: Any) -> torch.Tensor:
-    """A loss where none was given: the mean of every floating-point tensor in the output, added up."""
+    """A loss where none was given: the mean of every floating-point tensor in the output, added up.
+    """
     if isinstance(output, torch.Tensor):
         return output.float().mean() if output.is_floating_point() else torch.zeros(())
     parts = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
@@ -147,7 +152,8 @@ def _check(model: torch.nn.Module, params: Dict[str, torch.nn.Parameter]) -> Non
 
 
 class _Kept:
-    """What profiling changes and gives back: gradients, buffers (running means), the state of the random numbers."""
+    """What profiling changes and gives back: gradients, buffers (running means), the state of the
+    random numbers."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
@@ -197,9 +203,11 @@ def profile(
     iterations: int = 5,
     warmup: int = 2,
 ) -> Dict[str, Any]:
-    """Measures the model on `input` (a tensor, a tuple of arguments or a dict of keywords) and returns its profile, tutti-profile(5); with
-    `path` it is written there. loss(output) makes the scalar that backward() starts from; without it, the mean of the output. batch is
-    the first tensor's first dimension unless given. The model, its gradients, buffers and the random numbers are as before afterwards."""
+    """Measures the model on `input` (a tensor, a tuple of arguments or a dict of keywords) and
+    returns its profile, tutti-profile(5); with `path` it is written there. loss(output) makes the
+    scalar that backward() starts from; without it, the mean of the output. batch is the first
+    tensor's first dimension unless given. The model, its gradients, buffers and the random numbers
+    are as before afterwards."""
     layers, forward, backward = _measure(model, input, loss or _scalar, (warmup, iterations))
     first = _first_tensor(input)
     unused = sum(p.requires_grad for p in model.parameters()) - sum(len(x.tensors) for x in layers)

@@ -1,9 +1,11 @@
-"""The blocking road: a collective whose caller waits at once, on tensors that the library takes as they are.
+"""The blocking road: a collective whose caller waits at once, on tensors that the library takes as
+they are.
 
-torch.distributed says in the options of a call that nobody will ask for a work (`asyncOp` false, torch 2.7 and later). Then the call is one
-call of the library in this thread, which finds its program by kind and memory: no request, work, future or other object is made. The library
-numbers calls as they begin, so that operations under way keep their place. What needs more than that (strides, other types, deadlines of a
-call's own, recording) takes the general road in _calls.py.
+torch.distributed says in the options of a call that nobody will ask for a work (`asyncOp` false,
+torch 2.7 and later). Then the call is one call of the library in this thread, which finds its
+program by kind and memory: no request, work, future or other object is made. The library numbers
+calls as they begin, so that operations under way keep their place. What needs more than that
+(strides, other types, deadlines of a call's own, recording) takes the general road in _calls.py.
 """
 
 import time
@@ -42,8 +44,8 @@ class Quick:
         self.done = Finished()
 
     def waits(self, opts: Any) -> bool:
-        """Will the caller wait at once, and for as long as the communicator does? Options may be less than torch's: a root, a reduction, None;
-        older versions of torch do not say."""
+        """Will the caller wait at once, and for as long as the communicator does? Options may be
+        less than torch's: a root, a reduction, None; older versions of torch do not say."""
         return not getattr(opts, "asyncOp", True) and opts.timeout <= _NONE and self._ledger.shorter is None and not handlers
 
     def call(self, name: str, a: int, b: int, count: int, dtype: int, *more: int) -> Any:

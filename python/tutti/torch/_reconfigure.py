@@ -1,12 +1,16 @@
-"""ReconfigurableGroup: a group that is made again with whoever takes part next, as torchft's managers do after every quorum.
+"""ReconfigurableGroup: a group that is made again with whoever takes part next, as torchft's
+managers do after every quorum.
 
     group = tutti.torch.ReconfigurableGroup(timeout=timedelta(seconds=10))
-    group.configure("host:port/prefix", "replica", rank, size)     # all who take part; a prefix of torch's store that nobody has used
-    work = group.allreduce([t])                                    # ... errors raise, and errored() keeps the first one
-    group.configure("host:port/another", "replica", rank, size)    # with those who are left, or with more
+    group.configure("host:port/prefix", "replica", rank, size)     # on all ranks that take part
+    work = group.allreduce([t])                   # errors raise, and errored() keeps the first one
+    group.configure("host:port/another", "replica", rank, size)    # with fewer or more ranks
 
-torchft itself is not needed, and was not tried here: the methods are those that its ProcessGroup has (configure, abort, errored, shutdown,
-set_timeout, size), with the arguments of its older and newer versions.
+The prefix of torch's store must be one that no group has used.
+
+torchft itself is not needed, and was not tried here: the methods are those that its ProcessGroup
+has (configure, abort, errored, shutdown, set_timeout, size), with the arguments of its older and
+newer versions.
 """
 
 from datetime import timedelta
@@ -28,15 +32,17 @@ def _who(given: Tuple[Any, ...], named: Any) -> Tuple[int, int]:
 
 
 class ReconfigurableGroup(ProcessGroupTutti):
-    """Alone until configured. `timeout`: of the meeting and of every wait; further options: those of tutti.torch.Options."""
+    """Alone until configured. `timeout`: of the meeting and of every wait; further options: those
+    of tutti.torch.Options."""
 
     def __init__(self, timeout: timedelta = timedelta(seconds=60), **options: Any) -> None:
         self._wanted, self._given = timeout, Options(**options).options
         super().__init__(None, 0, 1, timeout, "reconfigurable", (), self._given)
 
     def configure(self, store_addr: str, *who: Any, **named: Any) -> None:
-        """Collective among those who take part: leaves the group as it was (calls under way on it fail) and meets at the store. Arguments:
-        (store_addr, replica_id, rank, world_size, ...) or (store_addr, rank, world_size); what follows is not needed."""
+        """Collective among those who take part: leaves the group as it was (calls under way on it
+        fail) and meets at the store. Arguments: (store_addr, replica_id, rank, world_size, ...) or
+        (store_addr, rank, world_size); what follows is not needed."""
         rank, size = _who(who, named)
         host, _, rest = store_addr.partition(":")
         port, _, prefix = rest.partition("/")
@@ -49,7 +55,8 @@ class ReconfigurableGroup(ProcessGroupTutti):
         self._begin(dist.PrefixStore(prefix, store), rank, size, self._wanted, "reconfigurable", (), self._given)
 
     def errored(self) -> Optional[BaseException]:
-        """The first error since it was configured: it must be configured again. None: all is well."""
+        """The first error since it was configured: it must be configured again. None: all is well.
+        """
         return self._ledger.error
 
     def set_timeout(self, timeout: timedelta) -> None:

@@ -1,10 +1,12 @@
-"""What a caller is told where p.grad cannot be looked at: what happened, why it cannot count, and the line to write instead."""
+"""What a caller is told where p.grad cannot be looked at: what happened, why it cannot count, and
+the line to write instead."""
 
 from typing import NamedTuple, Optional
 
 
 class Refusal(NamedTuple):
-    """`why` there is no average in p.grad; `other`: the argument of DistributedOptimizer with which there is one."""
+    """`why` there is no average in p.grad; `other`: the argument of DistributedOptimizer with which
+    there is one."""
 
     why: str
     other: str

@@ -1,8 +1,10 @@
-"""Slot: one parameter, the place of its gradient in a bucket of the library, and what p.grad is at any time.
+"""Slot: one parameter, the place of its gradient in a bucket of the library, and what p.grad is at
+any time.
 
-p.grad is what DDP's would be, as soon as anybody looks: from the moment a gradient is handed over until zero_grad() it is a tensor on the
-bucket's memory, awaited (_awaited.py) while the library reads or writes there. Where no average ever is on this rank (dear-sharded, bf16 on
-the wire) it is a stand-in without memory, which says so when somebody looks.
+p.grad is what DDP's would be, as soon as anybody looks: from the moment a gradient is handed over
+until zero_grad() it is a tensor on the bucket's memory, awaited (_awaited.py) while the library
+reads or writes there. Where no average ever is on this rank (dear-sharded, bf16 on the wire) it is
+a stand-in without memory, which says so when somebody looks.
 """
 
 import weakref
@@ -15,7 +17,8 @@ from ._places import Place
 
 
 class Slot:
-    """See above. `stand_in`: p.grad can never be looked at; `narrow`: the bucket holds bf16 of an f32 parameter."""
+    """See above. `stand_in`: p.grad can never be looked at; `narrow`: the bucket holds bf16 of an
+    f32 parameter."""
 
     def __init__(self, name: str, module: torch.nn.Module, key: str, param: torch.nn.Parameter, index: int) -> None:
         self.name, self.module, self.key, self.param, self.index = name, module, key, param, index
@@ -69,7 +72,8 @@ class Slot:
         return grad is not None and grad is self.mine()
 
     def is_here(self, grad: Any) -> bool:
-        """Is this tensor on the bucket's memory? The caller may have given it another (p.grad.data = ...)."""
+        """Is this tensor on the bucket's memory? The caller may have given it another (p.grad.data
+        = ...)."""
         return isinstance(grad, Awaited) or (not self.stand_in and self.place.holds(grad))
 
     def show(self, wait: Any) -> None:
@@ -84,7 +88,8 @@ class Slot:
         self.param.grad = grad
 
     def open(self, used: bool = True) -> None:
-        """The average has come: p.grad is an ordinary tensor; None when nobody used the parameter."""
+        """The average has come: p.grad is an ordinary tensor; None when nobody used the parameter.
+        """
         if self.unknown:
             self.forget()
             if used and self.param.grad is None:
@@ -98,7 +103,8 @@ class Slot:
             self.param.grad = None
 
     def let_go(self) -> None:
-        """The bucket's memory is about to be written: what the caller still has of it becomes the caller's own."""
+        """The bucket's memory is about to be written: what the caller still has of it becomes the
+        caller's own."""
         grad = self.mine()
         if grad is not None and self.grad is grad and self.is_here(grad):
             return
@@ -131,5 +137,6 @@ class Slot:
         return not isinstance(grad, Awaited) and grad is self.mine() and grad._version == self._version_of_zeros
 
     def touch(self) -> None:
-        """The library has written the parameter: autograd must hear of it, as of any change in place."""
+        """The library has written the parameter: autograd must hear of it, as of any change in
+        place."""
         self._tick.zero_()

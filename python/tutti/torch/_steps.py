@@ -3,12 +3,15 @@
     idle      no gradient of this step was handed over          -- first gradient ready -->
     open      gradients are on their way, in the order in       -- step(): updates begin, idle again
               which autograd makes them                         -- somebody looks at a p.grad -->
-    averaged  every p.grad is the average, and the caller's     -- step(): updated with what the caller made of them, idle again
-                                                                -- another backward: open, averages and new gradients add up
+    averaged  every p.grad is the average, and the caller's     -- step(): updated with what the
+                                                                   caller made of them, idle again
+                                                                -- another backward: open; averages
+                                                                   and new gradients add up
 
-A slot's update is pending from step() until its parameter is used, or looked at in any other way; with policies that wait at step() never.
-Whoever changes p.grad between backward() and step() has DDP's effect: what was assigned or dropped counts, and so it does without looking
-at the average first. Where averages never are on this rank that raises, with the line to write instead.
+A slot's update is pending from step() until its parameter is used, or looked at in any other way;
+with policies that wait at step() never. Whoever changes p.grad between backward() and step() has
+DDP's effect: what was assigned or dropped counts, and so it does without looking at the average
+first. Where averages never are on this rank that raises, with the line to write instead.
 """
 
 import functools
@@ -30,7 +33,8 @@ IDLE, OPEN, AVERAGED = range(3)
 
 
 def accumulates(node: Any) -> bool:
-    """Will this backward pass accumulate the gradient of the node's parameter? torch.autograd.grad does not."""
+    """Will this backward pass accumulate the gradient of the node's parameter? torch.autograd.grad
+    does not."""
     try:
         return bool(torch._C._will_engine_execute_node(node))  # type: ignore[attr-defined]
     except (AttributeError, RuntimeError):
@@ -85,7 +89,8 @@ class _Wait:
 
 
 class _Ask:
-    """What the parameter of an unknown gradient waits for: nothing, but whoever asks for p.grad finds out."""
+    """What the parameter of an unknown gradient waits for: nothing, but whoever asks for p.grad
+    finds out."""
 
     def __init__(self, steps: "Steps") -> None:
         self._steps = weakref.ref(steps)
@@ -99,7 +104,8 @@ class _Ask:
 
 
 class Steps:
-    """See above. `updates` says who updates (_updates.py); `refusal`: what is said where p.grad cannot be looked at."""
+    """See above. `updates` says who updates (_updates.py); `refusal`: what is said where p.grad
+    cannot be looked at."""
 
     def __init__(self, trainer: Trainer, updates: Any, deferred: bool, sharded: bool, unused: bool, refusal: Optional[Refusal]) -> None:
         self.trainer, self.updates = trainer, updates
@@ -202,7 +208,8 @@ class Steps:
             )
 
     def _after_backward(self) -> None:
-        """What this rank did not use others may have used: p.grad will be the average with what it was, or theirs."""
+        """What this rank did not use others may have used: p.grad will be the average with what it
+        was, or theirs."""
         if self.phase != OPEN:
             return
         self._hand_over()
@@ -227,7 +234,8 @@ class Steps:
         self.trainer.grad_ready(s.index)
 
     def _hand_over(self) -> None:
-        """What the last backward pass did not bring: gradients of passes that were not synchronised, assigned ones, old ones."""
+        """What the last backward pass did not bring: gradients of passes that were not
+        synchronised, assigned ones, old ones."""
         if self.phase != OPEN:
             self._begin()
         for s in self.slots:
@@ -271,7 +279,8 @@ class Steps:
         self.trainer.put_range(s.index, a * s.param.shape[1], block.numel(), block.data_ptr())
 
     def handed(self, s: Slot) -> None:
-        """All of the gradient of s is the library's. Until the backward pass is over autograd must not add to it."""
+        """All of the gradient of s is the library's. Until the backward pass is over autograd must
+        not add to it."""
         s.param.grad = None
         s.handed = s.piped = True
 
@@ -305,7 +314,8 @@ class Steps:
         s.open(self.trainer.used(s.index))
 
     def find_out(self) -> None:
-        """Somebody wants a p.grad that only other ranks can have given. Inside of a backward pass it is not there yet."""
+        """Somebody wants a p.grad that only other ranks can have given. Inside of a backward pass
+        it is not there yet."""
         if not in_backward(self.slots[0].node):
             self.average()
 
@@ -314,7 +324,8 @@ class Steps:
         self.settle([s])
 
     def average(self, inside: bool = False) -> None:
-        """Makes every p.grad that nobody has replaced the average over all ranks. `inside`: of a backward pass. After step() it is one."""
+        """Makes every p.grad that nobody has replaced the average over all ranks. `inside`: of a
+        backward pass. After step() it is one."""
         if self.phase == AVERAGED or not self._unaveraged():
             return
         if self.refusal:
@@ -339,7 +350,8 @@ class Steps:
         return any(s.grad is not None and not (s.handed and s.shows_mine()) for s in self.slots)
 
     def _something(self) -> bool:
-        """Is there anything to communicate? With find_unused_parameters others may have something."""
+        """Is there anything to communicate? With find_unused_parameters others may have something.
+        """
         return self.phase == OPEN or self.unused or any(s.grad is not None or s.owed for s in self.slots)
 
     # ---- step ----
@@ -435,7 +447,8 @@ class Steps:
             grad.zero_()
 
     def zero_later(self, s: Slot) -> bool:
-        """May zeroing p.grad wait until the update has used it? A stand-in is never anything: None counts as zeros then."""
+        """May zeroing p.grad wait until the update has used it? A stand-in is never anything: None
+        counts as zeros then."""
         if not s.shows_mine() or self.phase == OPEN:
             return False
         if s.stand_in:
@@ -448,7 +461,8 @@ class Steps:
     # ---- the end ----
 
     def drop(self) -> None:
-        """No step() will end this one. Ranks may have used other parameters: it is communicated to its end, so that they close alike."""
+        """No step() will end this one. Ranks may have used other parameters: it is communicated to
+        its end, so that they close alike."""
         if self.phase != OPEN or not self.unused:
             return
         self.phase = IDLE

@@ -1,4 +1,5 @@
-"""Tensors as memory: data types, contiguous stand-ins, lists of tensors as one block, reductions the library does not have."""
+"""Tensors as memory: data types, contiguous stand-ins, lists of tensors as one block, reductions
+the library does not have."""
 
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
@@ -46,7 +47,8 @@ def factor_of(op: Any) -> Any:
 
 
 def scaled(t: Tensor, factor: Any) -> Tensor:
-    """The tensor, or a new one of its type that is multiplied: a factor may be a tensor of another type."""
+    """The tensor, or a new one of its type that is multiplied: a factor may be a tensor of another
+    type."""
     if factor is None:
         return t
     if not t.is_floating_point():
@@ -80,14 +82,16 @@ def check_alike(tensors: Sequence[Tensor], what: str) -> None:
 
 
 def movable(t: Tensor, numel: Optional[int] = None) -> Tuple[int, str]:
-    """(count, data type) for what only moves data: bytes where the library does not know the type."""
+    """(count, data type) for what only moves data: bytes where the library does not know the type.
+    """
     n = t.numel() if numel is None else numel
     name = NAMES.get(t.dtype)
     return (n, name) if name else (n * t.element_size(), "u8")
 
 
 def is_dense_block(t: Tensor) -> bool:
-    """Are the elements in row-major order without gaps, and what lies there (not a view that negates or conjugates when it is read)?"""
+    """Are the elements in row-major order without gaps, and what lies there (not a view that
+    negates or conjugates when it is read)?"""
     return t.is_contiguous() and not t.is_neg() and not t.is_conj()
 
 
@@ -97,7 +101,8 @@ def dense(t: Tensor) -> Tensor:
 
 
 class Stand:
-    """A contiguous stand-in for a tensor: itself when possible. `back` copies what arrived in it."""
+    """A contiguous stand-in for a tensor: itself when possible. `back` copies what arrived in it.
+    """
 
     def __init__(self, tensor: Tensor) -> None:
         self.real = tensor
@@ -120,7 +125,8 @@ def _adjacent(tensors: Sequence[Tensor]) -> bool:
 
 
 class Joint:
-    """Several tensors as one block of memory, in order: their own when they lie side by side, a new one otherwise."""
+    """Several tensors as one block of memory, in order: their own when they lie side by side, a new
+    one otherwise."""
 
     def __init__(self, tensors: Sequence[Tensor], fill: bool) -> None:
         self.tensors = list(tensors)
@@ -151,7 +157,8 @@ class Joint:
 
 
 def reduce_gathered(parts: Tensor, op: str) -> Tensor:
-    """The reduction of parts[0], parts[1], ... in rank order: for types and reductions the library does not have."""
+    """The reduction of parts[0], parts[1], ... in rank order: for types and reductions the library
+    does not have."""
     f: Callable[..., Tensor] = _PLAIN[op]  # type: ignore[assignment]
     if parts.dtype == torch.bool and op in ("sum", "max", "prod", "min"):
         f = torch.logical_or if op in ("sum", "max") else torch.logical_and

@@ -1,17 +1,19 @@
 """What was communicated when, in torch.profiler's trace.
 
-    with tutti.torch.trace("trace.json"):                 # torch.profiler.profile inside, communication added
+    with tutti.torch.trace("trace.json"):    # torch.profiler.profile with communication added
         train()
 
-    with torch.profiler.profile(schedule=..., on_trace_ready=tutti.torch.TraceHandler("trace.{rank}.json")) as prof:
+    handler = tutti.torch.TraceHandler("trace.{rank}.json")
+    with torch.profiler.profile(schedule=..., on_trace_ready=handler) as prof:
         for batch in data:
             train_on(batch)
             prof.step()
 
-The file is torch's own Chrome trace (chrome://tracing, ui.perfetto.dev) with one more process, "tutti rank R": a span for every collective
-that ended while the profiler recorded, with bytes, algorithm and, for buckets, the tensors. Both use the same clock. DistributedOptimizer's
-spans are the library's own times. Those of the process group (DDP) begin when the operation was started and end when it was seen to be
-done, which for futures is up to 5 ms late (2 % of its length).
+The file is torch's own Chrome trace (chrome://tracing, ui.perfetto.dev) with one more process,
+"tutti rank R": a span for every collective that ended while the profiler recorded, with bytes,
+algorithm and, for buckets, the tensors. Both use the same clock. DistributedOptimizer's spans are
+the library's own times. Those of the process group (DDP) begin when the operation was started and
+end when it was seen to be done, which for futures is up to 5 ms late (2 % of its length).
 """
 
 import contextlib
@@ -70,8 +72,9 @@ def _rank() -> int:
 
 
 class TraceHandler:
-    """For torch.profiler.profile(on_trace_ready=...). Records from now until `close()`. "{rank}" in the path is replaced by the rank;
-    without it rank 0 alone writes. When the profiler has several windows, later files have their number before the suffix."""
+    """For torch.profiler.profile(on_trace_ready=...). Records from now until `close()`. "{rank}" in
+    the path is replaced by the rank; without it rank 0 alone writes. When the profiler has several
+    windows, later files have their number before the suffix."""
 
     def __init__(self, path: Any) -> None:
         self.path = os.fspath(path)
@@ -130,8 +133,9 @@ def _exported(prof: Any) -> Tuple[Any, float]:
 
 
 def _zero_us(prof: Any, data: Any) -> float:
-    """Where torch's trace has its zero, in microseconds of the epoch: without Kineto (Debian's 1.13) its times count from the profiler's
-    start; with Kineto from the epoch, or from the time that newer versions write."""
+    """Where torch's trace has its zero, in microseconds of the epoch: without Kineto (Debian's
+    1.13) its times count from the profiler's start; with Kineto from the epoch, or from the time
+    that newer versions write."""
     if isinstance(data, dict):
         return data.get("baseTimeNanoseconds", 0) / 1e3
     results = prof.profiler.kineto_results
@@ -152,7 +156,8 @@ def _events(spans: List[Span], offset_us: float) -> List[Dict[str, Any]]:
 
 @contextlib.contextmanager
 def trace(path: Any, **options: Any) -> Iterator[Any]:
-    """A torch.profiler.profile (its `options`; CPU activities unless said otherwise) whose trace is written to `path` with ours."""
+    """A torch.profiler.profile (its `options`; CPU activities unless said otherwise) whose trace is
+    written to `path` with ours."""
     handler = TraceHandler(path)
     options.setdefault("activities", [torch.profiler.ProfilerActivity.CPU])
     try:

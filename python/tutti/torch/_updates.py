@@ -1,6 +1,8 @@
-"""Who updates: the library's own SGD, Adam and AdamW, or the wrapped optimizer of torch. Steps (_steps.py) asks one of these two.
+"""Who updates: the library's own SGD, Adam and AdamW, or the wrapped optimizer of torch. Steps
+(_steps.py) asks one of these two.
 
-Either way the values of the parameter groups (learning rate and so on) are those that held at step(), whenever the update happens.
+Either way the values of the parameter groups (learning rate and so on) are those that held at
+step(), whenever the update happens.
 """
 
 from typing import Any, Dict, List, Sequence, Set
@@ -52,7 +54,8 @@ class Library:
         self.settled(slots)
 
     def counted(self) -> None:
-        """Learning rate schedulers of the wrapped optimizer look whether it steps: 1.13's at the one, 2.x's at the other."""
+        """Learning rate schedulers of the wrapped optimizer look whether it steps: 1.13's at the
+        one, 2.x's at the other."""
         self._inner._step_count = getattr(self._inner, "_step_count", 0) + 1  # type: ignore[attr-defined]
         self._inner._opt_called = True  # type: ignore[attr-defined]
 
@@ -103,7 +106,8 @@ class Wrapped:
         self._run(slots)
 
     def _run(self, slots: Sequence[Slot]) -> None:
-        """The wrapped optimizer's step on these parameters only, with the values that held at step()."""
+        """The wrapped optimizer's step on these parameters only, with the values that held at
+        step()."""
         chosen: Set[int] = {id(s.param) for s in slots}
         groups = self._inner.param_groups
         try:

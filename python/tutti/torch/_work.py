@@ -1,12 +1,13 @@
 """Work: one operation under way, as torch.distributed and DDP expect it.
 
-Who waits in Python waits in the library, without a thread in between. Who wants a future (DDP does) is served by a thread per group that
-waits for the oldest operation: it sleeps in the library, without Python's lock, until the library's own thread has finished something, so
-that it takes nothing from the compute. What is no request of the library (messages) it looks at now and then: after a fiftieth of the time
+A wait in Python waits in the library, without a thread in between. Futures (DDP asks for them) are
+served by a thread per group that waits for the oldest operation: it sleeps in the library, without
+Python's lock, until the library's own thread has finished something, so that it takes nothing from
+the compute. What is no request of the library (messages) it polls: after a fiftieth of the time
 that has passed, 5 ms at most.
 
-DDP waits for futures in C++, where an exception set by Future.set_exception arrives as a failed cast. A callback that raises arrives with
-its text: so futures are handed out behind a callback.
+DDP waits for futures in C++, where an exception set by Future.set_exception arrives as a failed
+cast. A callback that raises arrives with its text: so futures are handed out behind a callback.
 """
 
 import threading
@@ -36,7 +37,8 @@ def seconds_of(timeout: Any) -> Optional[float]:
 
 
 class Work(dist.Work):  # type: ignore[misc]
-    """An operation that was started. `after` runs once, when it is done: copies to where the caller wants the result."""
+    """An operation that was started. `after` runs once, when it is done: copies to where the caller
+    wants the result."""
 
     def __init__(self, owner: Any, what: str, result: List[torch.Tensor], after: Optional[Callable[[], None]] = None) -> None:
         super().__init__()
@@ -68,7 +70,8 @@ class Work(dist.Work):  # type: ignore[misc]
         raise NotImplementedError
 
     def _give_up(self, seconds: float) -> None:
-        """Makes it end soon, with an error unless it is done: nobody may use the caller's memory once that has been told so."""
+        """Makes it end soon, with an error unless it is done: nobody may use the caller's memory
+        once that has been told so."""
         raise NotImplementedError
 
     # ---- completion ----
@@ -131,8 +134,8 @@ class Work(dist.Work):  # type: ignore[misc]
     # ---- what torch calls ----
 
     def wait(self, timeout: Any = None) -> bool:
-        """Returns when it is done; raises what went wrong, also after `timeout`: a collective ends on all ranks then, and its group
-        with it, since the others may be in the middle of it."""
+        """Returns when it is done; raises what went wrong, also after `timeout`: a collective ends
+        on all ranks then, and its group with it, since the others may be in the middle of it."""
         self._owner._claimed(self)
         seconds = seconds_of(timeout) or self.limit
         if seconds is not None:
@@ -216,7 +219,8 @@ class RequestWork(Work):
             comm.abort(f"not done within {seconds:g} s: {self._what}")
 
     def _overdue(self) -> bool:
-        """Who starts without waiting must not run further ahead of the others than the library can remember."""
+        """A caller that starts without waiting must not run further ahead of the others than the
+        library can remember."""
         self._finish()
         return True
 
@@ -308,8 +312,8 @@ for _kind in (Work, RequestWork, DoneWork, Finished, AllOf):
 
 
 class _Completer:
-    """The threads behind futures: one for each group that has some under way. It serves them in order, ends when there was none for a while
-    and is made again when needed."""
+    """The threads behind futures: one for each group that has some under way. It serves them in
+    order, ends when there was none for a while and is made again when needed."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
