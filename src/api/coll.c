@@ -34,6 +34,13 @@ static const struct tt_call *coll_resolve(const struct tt_call *call, struct tt_
     return own;
 }
 
+/* The call of a collective without root and reduction. */
+static struct tt_call coll_call(tutti_coll coll, const void *in, void *out, size_t count,
+                                tutti_dtype dtype)
+{
+    return (struct tt_call){.coll = coll, .in = in, .out = out, .count = count, .dtype = dtype};
+}
+
 /* A blocking call. `function` is the public name for messages. */
 TT_HOT static tutti_status coll_run(const char *function, struct tutti_comm *comm,
                                     const struct tt_call *call)
@@ -75,193 +82,129 @@ static tutti_status coll_make_v(const char *function, struct tutti_comm *comm,
 TT_HOT tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out,
                                     size_t count, tutti_dtype dtype, tutti_redop op)
 {
-    return coll_run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_ALLREDUCE,
-                                      .in = in,
-                                      .out = out,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .redop = op});
+    struct tt_call call = coll_call(TUTTI_ALLREDUCE, in, out, count, dtype);
+    call.redop = op;
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                   tutti_dtype dtype, tutti_redop op, struct tutti_request **ret)
 {
-    return coll_make(__func__, comm,
-                     &(struct tt_call){.coll = TUTTI_ALLREDUCE,
-                                       .in = in,
-                                       .out = out,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .redop = op},
-                     ret);
+    struct tt_call call = coll_call(TUTTI_ALLREDUCE, in, out, count, dtype);
+    call.redop = op;
+    return coll_make(__func__, comm, &call, ret);
 }
 
 TT_HOT tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out,
                                          size_t count, tutti_dtype dtype, tutti_redop op)
 {
-    return coll_run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
-                                      .in = in,
-                                      .out = out,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .redop = op});
+    struct tt_call call = coll_call(TUTTI_REDUCE_SCATTER, in, out, count, dtype);
+    call.redop = op;
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out,
                                        size_t count, tutti_dtype dtype, tutti_redop op,
                                        struct tutti_request **ret)
 {
-    return coll_make(__func__, comm,
-                     &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
-                                       .in = in,
-                                       .out = out,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .redop = op},
-                     ret);
+    struct tt_call call = coll_call(TUTTI_REDUCE_SCATTER, in, out, count, dtype);
+    call.redop = op;
+    return coll_make(__func__, comm, &call, ret);
 }
 
 TT_HOT tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out,
                                      size_t count, tutti_dtype dtype)
 {
-    return coll_run(
-        __func__, comm,
-        &(struct tt_call){
-            .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
+    const struct tt_call call = coll_call(TUTTI_ALL_GATHER, in, out, count, dtype);
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_all_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                    tutti_dtype dtype, struct tutti_request **ret)
 {
-    return coll_make(
-        __func__, comm,
-        &(struct tt_call){
-            .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype},
-        ret);
+    const struct tt_call call = coll_call(TUTTI_ALL_GATHER, in, out, count, dtype);
+    return coll_make(__func__, comm, &call, ret);
 }
 
 TT_HOT tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out,
                                     size_t count, tutti_dtype dtype, uint32_t root)
 {
-    return coll_run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_BROADCAST,
-                                      .in = in,
-                                      .out = out,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .root = root});
+    struct tt_call call = coll_call(TUTTI_BROADCAST, in, out, count, dtype);
+    call.root = root;
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_broadcast_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                   tutti_dtype dtype, uint32_t root, struct tutti_request **ret)
 {
-    return coll_make(__func__, comm,
-                     &(struct tt_call){.coll = TUTTI_BROADCAST,
-                                       .in = in,
-                                       .out = out,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .root = root},
-                     ret);
+    struct tt_call call = coll_call(TUTTI_BROADCAST, in, out, count, dtype);
+    call.root = root;
+    return coll_make(__func__, comm, &call, ret);
 }
 
 TT_HOT tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                  tutti_dtype dtype, tutti_redop op, uint32_t root)
 {
-    return coll_run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_REDUCE,
-                                      .in = in,
-                                      .out = out,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .redop = op,
-                                      .root = root});
+    struct tt_call call = coll_call(TUTTI_REDUCE, in, out, count, dtype);
+    call.redop = op;
+    call.root = root;
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_reduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                tutti_dtype dtype, tutti_redop op, uint32_t root,
                                struct tutti_request **ret)
 {
-    return coll_make(__func__, comm,
-                     &(struct tt_call){.coll = TUTTI_REDUCE,
-                                       .in = in,
-                                       .out = out,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .redop = op,
-                                       .root = root},
-                     ret);
+    struct tt_call call = coll_call(TUTTI_REDUCE, in, out, count, dtype);
+    call.redop = op;
+    call.root = root;
+    return coll_make(__func__, comm, &call, ret);
 }
 
 tutti_status tutti_gather(struct tutti_comm *comm, const void *in, void *out, size_t count,
                           tutti_dtype dtype, uint32_t root)
 {
-    return coll_run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_GATHER,
-                                      .in = in,
-                                      .out = out,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .root = root});
+    struct tt_call call = coll_call(TUTTI_GATHER, in, out, count, dtype);
+    call.root = root;
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                tutti_dtype dtype, uint32_t root, struct tutti_request **ret)
 {
-    return coll_make(__func__, comm,
-                     &(struct tt_call){.coll = TUTTI_GATHER,
-                                       .in = in,
-                                       .out = out,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .root = root},
-                     ret);
+    struct tt_call call = coll_call(TUTTI_GATHER, in, out, count, dtype);
+    call.root = root;
+    return coll_make(__func__, comm, &call, ret);
 }
 
 tutti_status tutti_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count,
                            tutti_dtype dtype, uint32_t root)
 {
-    return coll_run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_SCATTER,
-                                      .in = in,
-                                      .out = out,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .root = root});
+    struct tt_call call = coll_call(TUTTI_SCATTER, in, out, count, dtype);
+    call.root = root;
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                 tutti_dtype dtype, uint32_t root, struct tutti_request **ret)
 {
-    return coll_make(__func__, comm,
-                     &(struct tt_call){.coll = TUTTI_SCATTER,
-                                       .in = in,
-                                       .out = out,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .root = root},
-                     ret);
+    struct tt_call call = coll_call(TUTTI_SCATTER, in, out, count, dtype);
+    call.root = root;
+    return coll_make(__func__, comm, &call, ret);
 }
 
 tutti_status tutti_all_to_all(struct tutti_comm *comm, const void *in, void *out, size_t count,
                               tutti_dtype dtype)
 {
-    return coll_run(
-        __func__, comm,
-        &(struct tt_call){
-            .coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype});
+    const struct tt_call call = coll_call(TUTTI_ALL_TO_ALL, in, out, count, dtype);
+    return coll_run(__func__, comm, &call);
 }
 
 tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
                                    tutti_dtype dtype, struct tutti_request **ret)
 {
-    return coll_make(
-        __func__, comm,
-        &(struct tt_call){
-            .coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype},
-        ret);
+    const struct tt_call call = coll_call(TUTTI_ALL_TO_ALL, in, out, count, dtype);
+    return coll_make(__func__, comm, &call, ret);
 }
 
 TT_HOT tutti_status tutti_barrier(struct tutti_comm *comm)
