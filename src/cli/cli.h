@@ -71,11 +71,12 @@ void cli_usage(FILE *out, const struct cli_command *const *commands, size_t n);
 void cli_put_wrapped(FILE *out, const char *text, size_t at, size_t indent);
 
 /* common.c: options several commands share, and how answers are given */
-extern const struct cli_option cli_problem_options[]; /* --size --coll --dtype --op --root */
-extern const struct cli_option cli_topo_options[];    /* --topo */
-extern const struct cli_option cli_algo_options[];    /* --algo --option */
-extern const struct cli_option cli_choice_options[];  /* --reproducible --budget --tuning */
-extern const struct cli_option cli_json_options[];    /* --json */
+extern const struct cli_option cli_size_options[];   /* --size */
+extern const struct cli_option cli_coll_options[];   /* --coll --dtype --op --root */
+extern const struct cli_option cli_topo_options[];   /* --topo */
+extern const struct cli_option cli_algo_options[];   /* --algo --option */
+extern const struct cli_option cli_choice_options[]; /* --reproducible --budget --tuning */
+extern const struct cli_option cli_json_options[];   /* --json */
 
 /* Prints "tutti COMMAND: text" and returns the exit code for err->status: CLI_NO for refusals
  * and negative answers, else CLI_USAGE. */

@@ -14,8 +14,8 @@
 
 #include <stdio.h>
 
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options,
-                                                   cli_json_options, NULL};
+static const struct cli_option *const options[] = {cli_topo_options, cli_size_options,
+                                                   cli_coll_options, cli_json_options, NULL};
 
 /* The cut: the ranks and switches of the side that the bytes leave. In `side` switches come
  * after the ranks. Nothing when the best bound has no cut. */

@@ -19,17 +19,16 @@
 
 #define DEFAULT_SIZES "64K..256M"
 
-static const struct cli_option own[] = {
+static const struct cli_option sizes[] = {
     {"sizes", 0, "MIN..MAX", "bytes of the whole vector (default " DEFAULT_SIZES ")"},
     {"factor", 'f', "F", "from one size to the next (default 4)"},
-    {"coll", 'c', "COLL", "collective (default allreduce)"},
-    {"dtype", 'd', "TYPE", "element type (default f32)"},
-    {"op", 0, "OP", "reduction (default sum)"},
-    {"root", 0, "RANK", "root of a rooted collective (default 0)"},
+    {0}};
+static const struct cli_option answers[] = {
     {"cost", 0, "C,S", "what a cable and a switch cost (default 1,1)"},
     {"svg", 0, "FILE", "also draw times by size"},
     {0}};
-static const struct cli_option *const options[] = {own, cli_choice_options, cli_json_options, NULL};
+static const struct cli_option *const options[] = {
+    sizes, cli_coll_options, answers, cli_choice_options, cli_json_options, NULL};
 
 /* ---- the command line ---- */
 

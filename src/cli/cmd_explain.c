@@ -29,7 +29,8 @@ static const struct cli_option own[] = {
      "also write a page for a browser (-: to standard output, and nothing else)"},
     {0}};
 static const struct cli_option *const options[] = {cli_topo_options,
-                                                   cli_problem_options,
+                                                   cli_size_options,
+                                                   cli_coll_options,
                                                    cli_choice_options,
                                                    own,
                                                    cli_whatif_options,

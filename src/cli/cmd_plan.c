@@ -19,13 +19,10 @@ static const struct cli_option own[] = {
     {"output", 'o', "FILE", "write the plan here (default standard output)"},
     {"summary", 0, NULL, "print what the plan is instead of writing it"},
     {0}};
-static const struct cli_option *const options[] = {cli_topo_options,
-                                                   cli_problem_options,
-                                                   cli_algo_options,
-                                                   cli_choice_options,
-                                                   own,
-                                                   cli_json_options,
-                                                   NULL};
+static const struct cli_option *const options[] = {cli_topo_options,   cli_size_options,
+                                                   cli_coll_options,   cli_algo_options,
+                                                   cli_choice_options, own,
+                                                   cli_json_options,   NULL};
 
 /* The summary as JSON, with the candidates that the planning budget did not reach. */
 static void print_json(const struct tutti_plan *p, const struct tutti_plan_info *i)

@@ -14,13 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-static const struct cli_option *const options[] = {cli_topo_options,
-                                                   cli_problem_options,
-                                                   cli_algo_options,
-                                                   cli_sim_options,
-                                                   cli_whatif_options,
-                                                   cli_json_options,
-                                                   NULL};
+static const struct cli_option *const options[] = {
+    cli_topo_options, cli_size_options,   cli_coll_options, cli_algo_options,
+    cli_sim_options,  cli_whatif_options, cli_json_options, NULL};
 
 /* The result of level step. */
 struct answer {

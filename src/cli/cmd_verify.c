@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options,
-                                                   cli_algo_options, cli_json_options, NULL};
+static const struct cli_option *const options[] = {
+    cli_topo_options, cli_size_options, cli_coll_options, cli_algo_options, cli_json_options, NULL};
 
 /* The verdict; position and reason only when it is negative. */
 static void print_json(const struct tutti_verdict *v)

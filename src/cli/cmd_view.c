@@ -15,8 +15,8 @@
 
 static const struct cli_option own[] = {
     {"output", 'o', "FILE", "the page to write; needed (- is standard output)"}, {0}};
-static const struct cli_option *const options[] = {own, cli_topo_options, cli_problem_options,
-                                                   cli_algo_options, NULL};
+static const struct cli_option *const options[] = {
+    own, cli_topo_options, cli_size_options, cli_coll_options, cli_algo_options, NULL};
 
 static void view_free(struct view *v)
 {

@@ -18,8 +18,9 @@ const struct cli_option cli_topo_options[] = {
     {"topo", 't', "SPEC",
      "the network: kind:parameters[@link], or a topology file; see tutti topo --help"},
     {0}};
-const struct cli_option cli_problem_options[] = {
-    {"size", 's', "SIZE", "bytes of the whole vector: 64K, 1M, 100M (1024-based)"},
+const struct cli_option cli_size_options[] = {
+    {"size", 's', "SIZE", "bytes of the whole vector: 64K, 1M, 100M (1024-based)"}, {0}};
+const struct cli_option cli_coll_options[] = {
     {"coll", 'c', "COLL", "collective (default allreduce)"},
     {"dtype", 'd', "TYPE", "element type (default f32)"},
     {"op", 0, "OP", "reduction (default sum)"},
