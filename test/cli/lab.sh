@@ -48,15 +48,6 @@ ip netns del "tutti-lab-try-$$"
 mark=tutti-lab-test-$$ # in the command line of every process that must not survive
 cp "$(command -v sleep)" "$mark"
 before=$(ip -o link | cut -d: -f2)
-gone() {
-    local i
-    for i in $(seq 50); do
-        pgrep -f -- "$mark" >/dev/null || break
-        sleep 0.1
-    done
-    [ -z "$(pgrep -f -- "$mark")" ] || bad "$1: left behind: $(pgrep -af -- "$mark")"
-    [ -z "$(ls "$TMPDIR")" ] || bad "$1: left in TMPDIR: $(ls "$TMPDIR")"
-}
 # no_net PID WHAT: the lab of that process has left no namespace
 no_net() {
     [ -z "$(ip netns list | grep "^tutti-lab-$1-")" ] || bad "$2: namespaces left: $(ip netns list)"

@@ -43,3 +43,14 @@ finish() {
     echo "$failures failures"
     [ "$failures" = 0 ]
 }
+
+# gone WHAT: no process with $mark in its command line is left, nor a file in TMPDIR
+gone() {
+    local i
+    for i in $(seq 50); do
+        pgrep -f -- "$mark" >/dev/null || break
+        sleep 0.1
+    done
+    [ -z "$(pgrep -f -- "$mark")" ] || bad "$1: left behind: $(pgrep -af -- "$mark")"
+    [ -z "$(ls "$TMPDIR")" ] || bad "$1: left in TMPDIR: $(ls "$TMPDIR")"
+}

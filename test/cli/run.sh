@@ -7,16 +7,6 @@ mkdir "$TMPDIR"
 mark=tutti-run-test-$$ # in the command line of every process that must not survive
 cp "$(command -v sleep)" "$mark"
 
-# gone WHAT: no process of ours is left, nor a key file
-gone() {
-    local i
-    for i in $(seq 50); do
-        pgrep -f -- "$mark" >/dev/null || break
-        sleep 0.1
-    done
-    [ -z "$(pgrep -f -- "$mark")" ] || bad "$1: left behind: $(pgrep -af -- "$mark")"
-    [ -z "$(ls "$TMPDIR")" ] || bad "$1: left in TMPDIR: $(ls "$TMPDIR")"
-}
 # within SECONDS: the time since `began` is less (generous: the machine may be busy)
 within() {
     [ $((SECONDS - began)) -lt "$1" ] || bad "$2: took $((SECONDS - began)) s"

@@ -4,7 +4,13 @@
 #ifndef COUNT_ALLOCATIONS_H
 #define COUNT_ALLOCATIONS_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
 
 #ifdef COUNT_ALL_THREADS
 static _Atomic int watched;
@@ -38,4 +44,18 @@ void *realloc(void *p, size_t n)
 }
 #define COUNTING
 #endif
+
+/* A test: an allocation while `watched` is 1 is counted. */
+static inline void counts_allocations(void **state)
+{
+    (void)state;
+#ifdef COUNTING
+    void *volatile p;
+    watched = 1;
+    p = malloc(1);
+    watched = 0;
+    free(p);
+    assert_int_equal(allocations, 1);
+#endif
+}
 #endif

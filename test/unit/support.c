@@ -53,6 +53,15 @@ void expect_says(const char *text, const char *words)
         fail_msg("'%s' does not say '%s'", text, words);
 }
 
+struct tt_sched *frozen(struct tt_builder *b)
+{
+    struct tt_sched *s = NULL;
+    struct tutti_error err = {0};
+    if (tt_sched_build_freeze(b, &s, &err) != TUTTI_OK)
+        fail_msg("%s", err.text);
+    return s;
+}
+
 uint64_t op_chunks(const struct tt_slice *sl, const struct tt_op *op)
 {
     uint64_t n = 0;

@@ -19,6 +19,8 @@
 struct tt_sched *build_of(const struct tt_algo *al, const struct tt_algo_args *a);
 /* The same, but what was synthesised for one size serves the others: for tests that ask for many sizes on a network. */
 struct tt_sched *cached_of(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *c);
+/* The schedule that the builder holds; it must be well-formed. */
+struct tt_sched *frozen(struct tt_builder *b);
 /* Well-formed; right on numbers and free of deadlock by the interpreter, in place too where declared, with the same bits everywhere;
  * and proved exactly by verify. */
 void expect_proved(const struct tt_sched *s);

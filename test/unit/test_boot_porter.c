@@ -107,6 +107,27 @@ static bool introduce(const struct tt_porter_link *l, uint32_t me, bool encrypt)
            in[0] == l->peer && memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
 }
 
+static bool introduce_all(const struct tt_boot *b, uint32_t rank, const struct tt_porter_link *links)
+{
+    for (uint32_t r = 0; r < RANKS; r++)
+        if (r != rank && !introduce(&links[r], rank, tt_boot_config(b)->encrypt)) {
+            tt_fail(&outcomes[rank].err, TUTTI_ERR_PEER, "rank %u did not introduce itself (%s)", r, strerror(errno));
+            return false;
+        }
+    return true;
+}
+
+/* Notes the outcome, and closes the links when all ranks have used theirs. */
+static void leave_links(uint32_t rank, bool ok, struct tt_porter_link *links)
+{
+    outcomes[rank].value = ok;
+    reach_stage(rank, 1);
+    for (uint32_t r = 0; ok && r < RANKS; r++)
+        await_stage(r, 1);
+    for (uint32_t r = 0; r < RANKS; r++)
+        tt_boot_net_close(&links[r].fd);
+}
+
 static bool idle_at(struct tt_desk *d)
 {
     struct pollfd bell = {.fd = tt_boot_desk_bell(d), .events = POLLIN};
@@ -140,11 +161,7 @@ static void link_all(uint32_t rank, void *arg)
             tt_boot_porter_serve(b);
     }
     ok = ok && take_links(b, d, RANKS - 1, links);
-    for (uint32_t r = 0; ok && r < RANKS; r++) {
-        ok = r == rank || introduce(&links[r], rank, tt_boot_config(b)->encrypt);
-        if (!ok)
-            tt_fail(&outcomes[rank].err, TUTTI_ERR_PEER, "rank %u did not introduce itself (%s)", r, strerror(errno));
-    }
+    ok = ok && introduce_all(b, rank, links);
     for (uint32_t r = 0; ok && r < RANKS; r++) /* nothing is done twice */
         ok = r == rank || tt_boot_desk_want(d, r, NULL) == TUTTI_OK;
     if (ok)
@@ -153,12 +170,7 @@ static void link_all(uint32_t rank, void *arg)
         tt_fail(&outcomes[rank].err, TUTTI_ERR_DIFFERS, "there is one link too many");
         ok = false;
     }
-    outcomes[rank].value = ok;
-    reach_stage(rank, 1);
-    for (uint32_t r = 0; ok && r < RANKS; r++)
-        await_stage(r, 1);
-    for (uint32_t r = 0; r < RANKS; r++)
-        tt_boot_net_close(&links[r].fd);
+    leave_links(rank, ok, links);
     tt_boot_desk_close(d);
     tt_boot_close(b);
 }
@@ -214,17 +226,8 @@ static void link_by_threads(uint32_t rank, void *arg)
     ok = ok && take_links(b, d, RANKS - 1, links);
     for (size_t i = 0; d && i < countof(t); i++)
         pthread_join(t[i], NULL);
-    for (uint32_t r = 0; ok && r < RANKS; r++) {
-        ok = r == rank || introduce(&links[r], rank, tt_boot_config(b)->encrypt);
-        if (!ok)
-            tt_fail(&outcomes[rank].err, TUTTI_ERR_PEER, "rank %u did not introduce itself (%s)", r, strerror(errno));
-    }
-    outcomes[rank].value = ok;
-    reach_stage(rank, 1);
-    for (uint32_t r = 0; ok && r < RANKS; r++)
-        await_stage(r, 1);
-    for (uint32_t r = 0; r < RANKS; r++)
-        tt_boot_net_close(&links[r].fd);
+    ok = ok && introduce_all(b, rank, links);
+    leave_links(rank, ok, links);
     tt_boot_desk_close(d);
     tt_boot_close(b);
 }

@@ -188,23 +188,10 @@ static void test_tcp(void **state)
         run_jobs(ranks, open_tcp, 4);
 }
 
-static void test_counting(void **state)
-{
-    (void)state;
-#ifdef COUNTING
-    void *volatile p;
-    watched = 1;
-    p = malloc(1);
-    watched = 0;
-    free(p);
-    assert_int_equal(allocations, 1);
-#endif
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting),
+        cmocka_unit_test(counts_allocations),
         cmocka_unit_test(test_shm),
         cmocka_unit_test(test_tcp),
     };

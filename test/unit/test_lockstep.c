@@ -11,15 +11,6 @@ static struct tt_builder begin(tutti_coll coll, uint32_t ranks, uint32_t chunks)
     return b;
 }
 
-static struct tt_sched *end(struct tt_builder *b)
-{
-    struct tt_sched *s = NULL;
-    struct tutti_error err = {0};
-    if (tt_sched_build_freeze(b, &s, &err) != TUTTI_OK)
-        fail_msg("%s", err.text);
-    return s;
-}
-
 static void expect(struct tt_sched *s, struct ls_options o, enum ls_verdict want)
 {
     struct ls_result r = ls_run_once(s, &o);
@@ -49,7 +40,7 @@ static struct tt_sched *swap(bool rank_order)
         tt_sched_emit_recv(&b, 0, 1 - r, 0, &theirs, 1);
         tt_sched_emit_reduce(&b, 0, sum, 3);
     }
-    return end(&b);
+    return frozen(&b);
 }
 
 static void test_correct(void **state)
@@ -112,7 +103,7 @@ static struct tt_sched *broadcast(struct mishap m)
     tt_sched_build_rank(&b, 1);
     if (!m.no_recv)
         tt_sched_emit_recv(&b, m.recv_step, 0, (uint16_t)m.channel, &in, 1);
-    return end(&b);
+    return frozen(&b);
 }
 
 static void test_unmatched(void **state)
@@ -144,7 +135,7 @@ static void test_stuck(void **state)
         tt_sched_emit_send(&b, 0, 1 - r, 0, &in, 1);
         tt_sched_emit_recv_reduce(&b, 0, 1 - r, 0, &sum, 1);
     }
-    struct tt_sched *s = end(&b);
+    struct tt_sched *s = frozen(&b);
     expect(s, (struct ls_options){0}, LS_CORRECT);
     expect(s, (struct ls_options){.live = true}, LS_CORRECT);
     expect(s, (struct ls_options){.inplace = true}, LS_CORRECT);
@@ -161,7 +152,7 @@ static void test_empty(void **state)
     tt_sched_build_rank(&b, 0);
     tt_sched_emit_copy(&b, 0, &keep, 1);
     tt_sched_emit_copy(&b, 0, &noise, 1);
-    struct tt_sched *s = end(&b);
+    struct tt_sched *s = frozen(&b);
     expect(s, (struct ls_options){0}, LS_EMPTY);
     expect(s, (struct ls_options){.live = true}, LS_EMPTY);
     expect(s, (struct ls_options){.lenient = true}, LS_CORRECT);
@@ -175,7 +166,7 @@ static struct tt_sched *copies(tutti_coll coll, const struct tt_span *spans, con
     tt_sched_build_rank(&b, 0);
     for (size_t i = 0; i < n; i++)
         tt_sched_emit_copy(&b, steps[i], &spans[i], 1);
-    return end(&b);
+    return frozen(&b);
 }
 
 static void test_malformed_copies(void **state)
@@ -214,7 +205,7 @@ static void test_malformed_messages(void **state)
             tt_sched_emit_recv(&b, 0, 0, 0, &out, 1); /* only the root has an output */
         if (bad == 3)
             tt_sched_emit_reduce(&b, 0, &out, 1); /* of nothing */
-        expect_and_free(end(&b), (struct ls_options){0}, LS_MALFORMED);
+        expect_and_free(frozen(&b), (struct ls_options){0}, LS_MALFORMED);
     }
 }
 
@@ -233,7 +224,7 @@ static void test_receives_of_one_step(void **state)
             tt_sched_build_rank(&b, r);
             tt_sched_emit_send(&b, 0, 0, 0, &in, 1);
         }
-        struct tt_sched *s = end(&b);
+        struct tt_sched *s = frozen(&b);
         struct ls_result r = ls_run_once(s, &(struct ls_options){.lenient = true});
         assert_int_equal(r.verdict, LS_MALFORMED);
         assert_int_equal(r.rank, 0);
@@ -284,7 +275,7 @@ static void test_all_to_all_inplace(void **state)
                 tt_sched_emit_recv(&b, 1, 1 - r, 0, &in, 1);
             tt_sched_emit_copy(&b, late, &own, 1);
         }
-        struct tt_sched *s = end(&b);
+        struct tt_sched *s = frozen(&b);
         expect(s, (struct ls_options){0}, LS_CORRECT);
         expect(s, (struct ls_options){.live = true}, LS_CORRECT);
         expect(s, (struct ls_options){.inplace = true}, late ? LS_WRONG : LS_CORRECT);

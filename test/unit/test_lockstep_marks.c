@@ -16,15 +16,6 @@ static struct tt_builder begin(uint32_t chunks)
     return b;
 }
 
-static struct tt_sched *end(struct tt_builder *b)
-{
-    struct tt_sched *s = NULL;
-    struct tutti_error err = {0};
-    if (tt_sched_build_freeze(b, &s, &err) != TUTTI_OK)
-        fail_msg("%s", err.text);
-    return s;
-}
-
 /* Ranks 1 and 2 send their vectors to rank 0, which reduces and sends the sum back. `extra`: rank 1 also sends its vector to rank 2, which
  * forgets it; `keep`: rank 0 also keeps a copy of what came from rank 1; `again`: rank 0 sends its result twice, the second time after
  * having written it once more. */
@@ -69,7 +60,7 @@ static struct tt_sched *gather(struct variant v)
             tt_sched_emit_recv(&b, 0, 1, 0, &aside, 1);
         tt_sched_emit_recv(&b, v.again && r == 2 ? 3 : 1, 0, 0, &out, 1);
     }
-    return end(&b);
+    return frozen(&b);
 }
 
 /* Everybody sends everything to everybody: a box; of one chunk, in several segments, a row. */
@@ -91,7 +82,7 @@ static struct tt_sched *exchange_of(uint32_t chunks)
                 tt_sched_emit_recv(&b, 0, q, 0, &got[q], 1);
         tt_sched_emit_reduce(&b, 0, sum, 1 + RANKS);
     }
-    return end(&b);
+    return frozen(&b);
 }
 
 static struct tt_sched *exchange(void)
@@ -124,7 +115,7 @@ static struct tt_sched *knot(void)
     tt_sched_emit_copy(&b, 4, &take, 1);
     tt_sched_emit_send(&b, 5, 0, 0, &s2, 1);
     tt_sched_emit_recv(&b, 6, 0, 0, &out, 1);
-    return end(&b);
+    return frozen(&b);
 }
 
 struct job {
