@@ -51,7 +51,8 @@ struct tt_machine {
 
 /* Reads the elements of an opened document into the machine. */
 typedef tutti_status (*tt_machine_reader)(struct tt_machine *m);
-/* The machine that `data` describes, repeated `hosts` times. `name` is for errors and the spec. */
+/* The machine that `data` describes, repeated `hosts` times. `name` is for errors and the spec. The
+ * caller frees *ret (tt_topo_free). */
 tutti_status tt_topo_machine(const char *data, size_t len, const char *name, uint32_t hosts,
                              tt_machine_reader read, struct tt_topo **ret, struct tutti_error *err);
 
