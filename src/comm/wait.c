@@ -229,7 +229,7 @@ TT_HOT tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_comm_wo
 /* Waits until the work is done, fails, or its deadline passes. The lock is held, but released in
  * between for twins, and for other calls while a message is waited for. */
 TT_HOT tutti_status tt_comm_await(struct tt_comm *c, const struct tt_comm_work *work,
-                           const struct tt_op_desc *op)
+                                  const struct tt_op_desc *op)
 {
     struct tt_waiting w;
     bool blocks = op->count == UINT64_MAX; /* of any length */

@@ -111,14 +111,16 @@ static bool find_unsent(const struct tt_xcompile *x, struct tt_xbox *b)
 {
     uint32_t me = x->config->rank, chunks = x->shape->chunks, n = 0, end = 0;
     uint8_t *sent = tt_zalloc(chunks, 1);
-    for (size_t i = 0; sent && i < x->slice.nops; i++)
+    if (!sent)
+        return false;
+    for (size_t i = 0; i < x->slice.nops; i++)
         for (uint32_t k = 0; x->slice.ops[i].kind == TT_OP_SEND && k < x->slice.ops[i].nspans;
              k++) {
             const struct tt_span *s = &x->slice.spans[x->slice.ops[i].span + k];
             for (uint32_t c = 0; c < s->reps * s->len; c++)
                 sent[s->first + c / s->len * s->stride + c % s->len] = 1;
         }
-    for (uint32_t c = 0; sent && c < chunks; c++)
+    for (uint32_t c = 0; c < chunks; c++)
         if (is_in_part(x, me, c) && !sent[c]) {
             n++;
             end = c + 1;
@@ -131,7 +133,7 @@ static bool find_unsent(const struct tt_xcompile *x, struct tt_xbox *b)
         b->resumed = (size_t)(elems_before(x, me, end) * x->p->elem_bytes);
     }
     free(sent);
-    return sent != NULL;
+    return true;
 }
 
 /* ---- answers that are the same on all ranks ---- */

@@ -68,8 +68,8 @@ void tt_exec_context_forget(struct tt_context *x)
 
 /* ---- members ---- */
 
-/* A peer that has ended before is made as closed, so that a program which needs it fails at once.
- * */
+/* A peer that has ended before is made as closed, so that a program which needs it fails at
+ * once. */
 static struct tt_xpeer *make_peer(struct tt_context *x, uint32_t rank)
 {
     assert(rank < x->n && !x->peers[rank]);

@@ -95,8 +95,8 @@ static void promise(struct tt_xpeer *pe, uint32_t seq, uint64_t cost)
     pe->promises[pe->promise_tail++ & pe->promise_mask] = (struct tt_xpromise){seq, pe->out_cost};
 }
 
-/* Both directions are measured here: what this rank will send, and what it allows the peer (due).
- * */
+/* Both directions are measured here: what this rank will send, and what it allows the peer
+ * (due). */
 void tt_exec_credit_start(struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {
@@ -129,8 +129,8 @@ void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost)
         l->pe->told = l->due;
 }
 
-/* A notice for each peer that does not know of a quarter of the budget; usually data has told it.
- * */
+/* A notice for each peer that does not know of a quarter of the budget; usually data has
+ * told it. */
 void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {

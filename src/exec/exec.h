@@ -101,7 +101,7 @@ struct tt_engine_config {
 };
 tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_engine **ret,
                                  struct tutti_error *err);
-void tt_exec_engine_free(struct tt_engine *e); /* contexts that are still open too */
+void tt_exec_engine_free(struct tt_engine *e); /* frees contexts that are still open, too */
 /* From now on pieces and idle times are noted in r (borrowed; NULL: nothing is). */
 void tt_exec_engine_record(struct tt_engine *e, struct tt_record *r);
 
@@ -191,7 +191,7 @@ uint32_t tt_exec_letter_unread(const struct tt_context *x, struct tt_letter *ret
 /* Polls the transport once and does everything that has become possible. Never blocks; true when
  * anything happened. */
 bool tt_exec_engine_progress(struct tt_engine *e);
-/* While `every`, each look polls the transport, also where boxes alone are waited for: a closing
+/* While `every`, each call polls the transport, also where boxes alone are waited for: a closing
  * communicator has no later call that could find what does not belong to it. */
 void tt_exec_engine_poll_always(struct tt_engine *e, bool every);
 /* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the

@@ -274,8 +274,8 @@ static tutti_status place_part(const struct tt_program_config *c, struct tt_xlay
     return TUTTI_OK;
 }
 
-/* Places in buffers that hold the whole vector. A buffer that this rank does not use has length 0.
- * */
+/* Places in buffers that hold the whole vector. A buffer that this rank does not use has
+ * length 0. */
 static void place_whole(const struct tt_program_config *c, struct tt_xlayout *l,
                         const uint64_t *whole)
 {

@@ -62,8 +62,8 @@ static tutti_status send_go(struct tt_letter *l)
     return TUTTI_OK;
 }
 
-/* A send is done when everything has been handed over and the transport has given back every piece.
- * */
+/* A send is done when everything has been handed over and the transport has given back every
+ * piece. */
 static void settle_body(struct tt_letter *l)
 {
     assert(l->sends && l->done <= l->bytes);

@@ -355,8 +355,8 @@ static uint32_t first_segment(const struct tt_program *p, uint32_t *ret_n)
     return first;
 }
 
-/* The segment of an exchange that is in a round (they follow each other diagonally); TT_XNO: none.
- * */
+/* The segment of an exchange that is in a round (they follow each other diagonally); TT_XNO:
+ * none. */
 static uint32_t segment_in(const struct tt_program *p, uint32_t exchange, uint32_t round)
 {
     return exchange <= round && round - exchange < p->segments ? round - exchange : TT_XNO;
@@ -399,8 +399,8 @@ TT_HOT void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 }
 
 /* Adds the destinations of a reduction's result besides its own place: the places that peers
- * offered, which need a lease, and the next box for the others. Returns how many there are in all.
- * */
+ * offered, which need a lease, and the next box for the others. Returns how many there are
+ * in all. */
 TT_HOT static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *ret_leased)
 {
     const struct tt_xrow *r = p->box->row;

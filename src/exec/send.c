@@ -68,8 +68,8 @@ static int send_gather(struct tt_program *p, const struct tt_xwalk *piece, struc
     return n;
 }
 
-/* Puts the piece together in its part of the packing place, which stays unchanged until it is sent.
- * */
+/* Puts the piece together in its part of the packing place, which stays unchanged until it is
+ * sent. */
 static int send_pack(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
                      uint32_t number, struct iovec *iov)
 {
